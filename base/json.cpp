@@ -102,6 +102,11 @@ std::string JsonValue::text() const {
   return value_->get<std::string>();
 }
 
+bool JsonValue::boolean() const {
+  if (!value_->is_boolean()) refuse_type("true or false");
+  return value_->get<bool>();
+}
+
 std::vector<JsonValue> JsonValue::list() const {
   if (!value_->is_array()) refuse_type("a list");
   std::vector<JsonValue> entries;

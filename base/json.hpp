@@ -25,6 +25,7 @@ class JsonValue {
   double number() const;  // finite
   int64_t integer() const;
   std::string text() const;
+  bool boolean() const;
   std::vector<JsonValue> list() const;
   std::vector<std::string> keys() const;
   const nlohmann::json& json() const { return *value_; }

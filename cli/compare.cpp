@@ -83,6 +83,11 @@ void repeat(Trace& trace, int replicas) {
 
 Joined join(const CompareOptions& options) {
   Trace predicted = read_trace(options.predicted), measured = read_trace(options.actual);
+  if (predicted.measured && !measured.measured) {
+    throw InputError(options.predicted, "is of a step that was executed, the other of a simulation",
+                     fmt::format("Give the prediction first: penstock compare {} {}",
+                                 options.actual, options.predicted));
+  }
   const int ranks = rank_count(predicted.timeline), of_all = rank_count(measured.timeline);
   const int replicas = ranks > 0 && of_all % ranks == 0 ? of_all / ranks : 1;
   repeat(predicted, replicas);

@@ -105,7 +105,8 @@ class Listener {
     write_file(options_.trace,
                to_chrome_trace({fmt::format("executed, step {}", step_number(event.at("step"))),
                                 parse_timeline(event.at("events")),
-                                {}}));
+                                {},
+                                true}));
   } catch (const InputError& error) {
     untraced_ = error.what();
   }

@@ -73,7 +73,9 @@ void parse_files(YamlMap& map, const std::vector<std::string>& files, Job& job) 
                "Remove the key.");
   } else if (job.sequence == 0) {
     throw InputError(map.place("sequence"), "missing",
-                     "Text and tokens are cut into windows: add `sequence: 128`.");
+                     fmt::format("`{}` is read as {}, which are cut into windows: add `sequence: "
+                                 "128`. Tensors are in .safetensors files.",
+                                 files.front(), kind == ".bin" ? "tokens" : "texts"));
   }
 }
 

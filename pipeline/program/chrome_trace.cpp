@@ -58,8 +58,8 @@ class TraceWriter {
     write_slices(trace.timeline);
     write_memory(trace.memory);
     text_ += "\n],\"displayTimeUnit\":\"ms\",\n";
-    add("\"penstock\":{{\"version\":{},\"title\":{},\n\"events\":[", trace_version,
-        json_text(trace.title));
+    add("\"penstock\":{{\"version\":{},\"title\":{},{}\n\"events\":[", trace_version,
+        json_text(trace.title), trace.measured ? "\"measured\":true," : "");
     std::string_view separator = "\n";
     for (const TimelineEvent& event : trace.timeline) {
       add("{}[{},\"{}\",{},{},{}]", separator, event.rank, to_string(event.action), event.start_s,

@@ -74,6 +74,7 @@ Trace parse_trace(std::string_view text, std::string_view file) {
   require_version(member, trace_version);
   Trace trace;
   trace.title = member.text("title");
+  trace.measured = member.has("measured") && member.at("measured").boolean();
   for (const JsonValue& value : member.list("events")) trace.timeline.push_back(read_event(value));
   for (const JsonValue& value : member.list("memory")) trace.memory.push_back(read_sample(value));
   return trace;

@@ -37,6 +37,7 @@ struct Trace {
   std::string title;
   Timeline timeline;
   std::vector<MemorySample> memory;
+  bool measured = false;  // of a step that was executed; else of one that was simulated
 };
 
 /// Chrome trace JSON (Perfetto opens it): compute, transfers and memory of each rank as tracks of

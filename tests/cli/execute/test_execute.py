@@ -237,7 +237,7 @@ def test_a_trace_holds_every_action_of_every_rank(tmp_path):
                       ["", "layer1", "layer2"], 4, 4)
     execute_json(plan, "--steps", 5, "--trace", tmp_path / "trace.json")
     text = (tmp_path / "trace.json").read_text()
-    json.loads(text)
+    assert json.loads(text)["penstock"]["measured"] is True
     for action in ["0F3", "1B2", "2F0", "1SEND_F1", "2RECV_F3", "1SEND_B0", "0OPT"]:
         assert f'"{action}"' in text, action
 

@@ -21,12 +21,14 @@ def edited(plan, change):
     (lambda p: p["stages"].append({"rank": 2, "begin": "layer3"}), "layer"),
     (lambda p: p["job"].update(global_batch=9), "9"),
     (lambda p: p["job"].update(data="missing.safetensors"), "missing.safetensors"),
+    (lambda p: p["job"].update(data="."), "`.` is read as texts"),
     (lambda p: p["job"].update(model="missing.pt2"), "missing.pt2"),
     (lambda p: p.update(microbatchs=3), "microbatchs"),
     (lambda p: p.update(microbatches=-1), "-1"),
     (lambda p: p["job"]["optimizer"].update(learning_rate="fast"), "fast"),
     (lambda p: p.update(schedule="2f2b"), "2f2b"),
-], ids=["fingerprint", "cut", "batch", "data", "model", "key", "range", "type", "schedule"])
+], ids=["fingerprint", "cut", "batch", "data", "folder", "model", "key", "range", "type",
+        "schedule"])
 def test_a_bad_plan_is_refused(tmp_path, change, says):
     plan = edited(good_plan(tmp_path), change)
     before = sorted(tmp_path.iterdir())

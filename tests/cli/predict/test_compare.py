@@ -122,6 +122,18 @@ def test_traces_of_different_plans_are_refused(tmp_path):
     assert "never runs" in done.stderr and "same plan" in done.stderr
 
 
+def test_traces_in_the_wrong_order_are_refused(tmp_path):
+    predicted, actual = trace(tmp_path / "predicted.json"), trace(tmp_path / "actual.json")
+    executed = json.loads(actual.read_text())
+    executed["penstock"]["measured"] = True  # as `execute` writes
+    actual.write_text(json.dumps(executed))
+    assert run("compare", predicted, actual).returncode == 0
+    assert run("compare", actual, actual).returncode == 0  # two steps that were executed
+    done = run("compare", actual, predicted)
+    assert done.returncode == 2 and done.stdout == ""
+    assert f"Give the prediction first: penstock compare {predicted} {actual}" in done.stderr
+
+
 def test_each_replica_is_compared_with_the_prediction_of_one(tmp_path):
     predicted = trace(tmp_path / "predicted.json")
     actual = json.loads(trace(tmp_path / "actual.json", forward="1.5ms").read_text())

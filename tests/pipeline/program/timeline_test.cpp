@@ -40,6 +40,17 @@ TEST(Trace, IsReadBackExactly) {
   EXPECT_EQ(empty.timeline, Timeline());
 }
 
+TEST(Trace, SaysWhetherTheStepWasExecuted) {
+  const auto read = [](const Trace& trace) {
+    return parse_trace(to_chrome_trace(trace), "t.json");
+  };
+  Trace trace = example();
+  EXPECT_FALSE(read(trace).measured);
+  trace.measured = true;
+  EXPECT_TRUE(read(trace).measured);
+  EXPECT_EQ(read(trace).timeline, trace.timeline);
+}
+
 TEST(Trace, RanksAreProcessesAndSlicesOfAThreadDoNotOverlap) {
   const Trace trace = example();
   const auto document = nlohmann::json::parse(to_chrome_trace(trace));
