@@ -1,17 +1,20 @@
 #include "cli/interruption.hpp"
 
+#include <atomic>
+
 namespace penstock::cli {
 
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted = false;  // asked for on any thread
+static_assert(decltype(interrupted)::is_always_lock_free);
 
-void note(int) { interrupted = 1; }
+void note(int) { interrupted = true; }
 
 }  // namespace
 
 Interruption::Interruption() {
-  interrupted = 0;
+  interrupted = false;
   sigaction(SIGINT, nullptr, &before_);
   if (before_.sa_handler == SIG_IGN) return;
   struct sigaction action {};
@@ -22,6 +25,6 @@ Interruption::Interruption() {
 
 Interruption::~Interruption() { sigaction(SIGINT, &before_, nullptr); }
 
-bool Interruption::asked() { return interrupted != 0; }
+bool Interruption::asked() { return interrupted; }
 
 }  // namespace penstock::cli

@@ -8,7 +8,7 @@
 #include "graph/cuts/module_cuts.hpp"
 #include "graph/sharding/local_graph.hpp"
 #include "pipeline/sharding/group_completion.hpp"
-#include "planner/splits/in_parallel.hpp"
+#include "planner/open/in_parallel.hpp"
 #include "simulator/costs/group_profile.hpp"
 #include "simulator/network/grouped.hpp"
 

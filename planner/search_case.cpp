@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "planner/splits/in_parallel.hpp"
+#include "planner/open/in_parallel.hpp"
 
 namespace penstock {
 

@@ -56,7 +56,7 @@ struct PlanRequest {
   size_t alternatives = 0;                 // how many to explain
   int threads = 1;                         // the plan is the same for any number
   int64_t effort = 8 * effort_per_second;  // after which a search stops
-  /// Asked now and then whether to stop with the best plan so far; may be empty.
+  /// Asked on any thread now and then whether to stop with the best plan so far; may be empty.
   std::function<bool()> stop;
 };
 

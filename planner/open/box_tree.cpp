@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "planner/open/in_parallel.hpp"
 #include "planner/paths/walk.hpp"
 
 namespace penstock {
 
 namespace {
 
+/// Boxes that are bounded at the same time. Fixed, whatever the number of threads.
+constexpr size_t boxes_at_once = 8;
 /// A split near a mixture is improved by so many tries where its own path is longer than the best
 /// step by no more than this.
 constexpr int tries_nearby = 150;
@@ -17,9 +21,9 @@ constexpr double nearby = 0.005;
 constexpr int64_t nodes_per_stage = 10;
 /// Effort of a round of a bound, or of an estimate: of so many actions of the program one, of each
 /// four pairs of stages so much, so many times that where prices of memory are found as well, and
-/// one of so much of the solver's work (measured with 28 to 80 stages).
-constexpr int64_t actions_per_effort = 8, effort_of_four_pairs = 3, times_with_memory = 3,
-                  work_per_effort = 2;
+/// one of so much of the solver's work (measured with 28 to 80 stages on two cores).
+constexpr int64_t actions_per_effort = 12, effort_of_four_pairs = 2, times_with_memory = 3,
+                  work_per_effort = 3;
 
 /// The stage whose begin is known least, below and behind `begin`.
 Division widest(const Ranges& begins, const std::vector<double>& means) {
@@ -33,11 +37,14 @@ Division widest(const Ranges& begins, const std::vector<double>& means) {
 
 }  // namespace
 
-BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order)
+BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order,
+                 int threads, std::function<bool()> stop)
     : bounds_(std::move(paths)),
       choice_(bounds_.paths().ranks(), bounds_.paths().times().stages()),
       least_(least),
-      order_(order) {
+      order_(order),
+      threads_(threads),
+      stop_(std::move(stop)) {
   const int64_t stages = bounds_.paths().times().stages();
   round_effort_ =
       bounds_.paths().actions() / actions_per_effort + effort_of_four_pairs * stages * stages / 4;
@@ -78,20 +85,51 @@ std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
   return std::nullopt;
 }
 
-std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank* incumbent) {
-  const BoxBound::Known none;
+/// Bounds the next box, and at the same time those whose turn comes then.
+void BoxTree::bound_ahead(const NodePointer& next, const SplitRank* incumbent) {
+  std::vector<NodePointer> boxes{next}, others;
+  while (boxes.size() < boxes_at_once && others.size() < boxes_at_once && !queue_.empty()) {
+    NodePointer node = queue_.top();
+    if (incumbent && node->rank > *incumbent) break;
+    queue_.pop();
+    if (node->bounded && !node->box.begins.single())
+      divide(*node, incumbent);
+    else
+      (node->bounded || node->ahead ? others : boxes).push_back(std::move(node));
+  }
   const BoxBound::Aim aim = this->aim(incumbent);
-  auto bound = std::make_shared<BoxBound::Bound>(bounds_.bound(
-      std::move(node->box), node->mixture ? node->mixture->known : none, aim, choice_));
-  effort_ +=
-      (1 + bound->rounds + bound->estimates) * round_effort_ + bound->solver_work / work_per_effort;
+  in_parallel(boxes.size(), threads_, [&](size_t i) {
+    if (stop_ && stop_()) return;
+    const BoxBound::Known none;
+    Node& node = *boxes[i];
+    node.ahead = std::make_shared<BoxBound::Bound>(bounds_.bound(
+        std::move(node.box), node.mixture ? node.mixture->known : none, aim, choice_));
+  });
+  for (const NodePointer& node : boxes) {
+    if (!node->ahead) continue;
+    const BoxBound::Bound& of = *node->ahead;
+    const int64_t rounds = 1 + of.rounds + 2 * static_cast<int64_t>(of.choice.tried.size());
+    effort_ += rounds * round_effort_ + of.solver_work / work_per_effort;
+    choice_.learn(of.choice.tried);
+  }
+  others.insert(others.end(), boxes.begin() + 1, boxes.end());
+  for (NodePointer& node : others) queue_.push(std::move(node));
+}
+
+std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank* incumbent) {
+  if (!node->ahead) bound_ahead(node, incumbent);
+  if (!node->ahead) {
+    queue_.push(std::move(node));
+    return std::nullopt;
+  }
+  std::shared_ptr<const BoxBound::Bound> bound = std::move(node->ahead);
   if (!bound->box) return std::nullopt;
   node->box = *bound->box;
   node->bounded = true;
   node->bound_s = std::max(node->bound_s, bound->seconds);
   node->mixture = std::move(bound);
   std::optional<std::vector<int>> split;
-  if (!node->box.begins.single()) split = near(*node, aim.enough_s);
+  if (!node->box.begins.single()) split = near(*node, aim(incumbent).enough_s);
   if (node->number == 0 && !node->box.begins.single() && PartTree::applies_to(bounds_.paths()))
     parts_ = std::make_unique<PartTree>(bounds_.shared_paths(), node->box,
                                         Least{node->bound_s, least_.bytes}, node->mixture->paths,
@@ -124,12 +162,17 @@ std::optional<std::vector<int>> BoxTree::once(std::vector<int> begins) {
 }
 
 void BoxTree::divide(const Node& node, const SplitRank* incumbent) {
-  const std::optional<Division>& best = node.mixture->division;
-  const bool divided_by_best = best && divides(*best, node.box);
-  auto parts =
-      divided(node.box, divided_by_best ? *best : widest(node.box.begins, node.mixture->begins));
-  add(std::move(parts.first), node, incumbent);
-  add(std::move(parts.second), node, incumbent);
+  std::vector<Division> divisions = node.mixture->choice.divisions;
+  if (divisions.empty() || !divides(divisions.front(), node.box))
+    divisions = {widest(node.box.begins, node.mixture->begins)};
+  SplitBox rest = node.box;
+  for (const Division& division : divisions) {
+    if (!divides(division, rest)) continue;
+    auto [first, second] = divided(rest, division);
+    add(std::move(second), node, incumbent);
+    rest = std::move(first);
+  }
+  add(std::move(rest), node, incumbent);
 }
 
 void BoxTree::add(SplitBox box, const Node& parent, const SplitRank* incumbent) {

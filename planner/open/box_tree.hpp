@@ -1,10 +1,11 @@
 // The open splits of one space as boxes (box_bound.hpp), best first: for spaces with so many that
-// bounds of their first stages leave all of them open. A box is divided by how many units a rank
-// has, and where these are whole by how many a stage has. Where few edges of the program cross a
+// bounds of their first stages leave all of them open. A box is divided by how many units ranks
+// have, and where these are whole by how many stages have. Where few edges of the program cross a
 // cut, a table for all splits (part_tree.hpp) is made in turns with that, and takes the place of
 // the boxes when it is ready.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <queue>
 #include <set>
@@ -20,8 +21,10 @@ namespace penstock {
 class BoxTree : public OpenSplits {
  public:
   using Least = PartTree::Least;
-  /// No split of the whole space takes less.
-  BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order);
+  /// No split of the whole space takes less than `least`. Boxes are bounded on so many threads, and
+  /// are the same for any number; none once these ask `stop`, which may be empty, and it says so.
+  BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order,
+          int threads, std::function<bool()> stop = {});
 
   bool empty() const override { return by_parts() ? parts_->empty() : queue_.empty(); }
   SplitRank top() const override { return by_parts() ? parts_->top() : queue_.top()->rank; }
@@ -39,8 +42,9 @@ class BoxTree : public OpenSplits {
     SplitRank rank;
     int64_t number = 0;  // in the order in which they were made
     bool bounded = false;
-    std::shared_ptr<const BoxBound::Bound> mixture;  // its own, or where it is not bounded the
-                                                     // parent's; null of the first
+    std::shared_ptr<const BoxBound::Bound> mixture;     // its own, or where it is not bounded the
+                                                        // parent's; null of the first
+    std::shared_ptr<const BoxBound::Bound> ahead = {};  // its own, found before its turn
   };
   using NodePointer = std::shared_ptr<Node>;
   struct Later {
@@ -50,6 +54,7 @@ class BoxTree : public OpenSplits {
   };
 
   BoxBound::Aim aim(const SplitRank* incumbent) const;
+  void bound_ahead(const NodePointer& next, const SplitRank* incumbent);
   std::optional<std::vector<int>> bound(NodePointer node, const SplitRank* incumbent);
   std::optional<std::vector<int>> near(const Node& node, double enough_s);
   std::optional<std::vector<int>> once(std::vector<int> begins);
@@ -62,6 +67,8 @@ class BoxTree : public OpenSplits {
   DivisionChoice choice_;
   const Least least_;
   const SplitOrder order_;
+  const int threads_;
+  const std::function<bool()> stop_;
   int64_t numbers_ = 0, effort_ = 0, round_effort_;
   std::set<std::vector<int>> given_;
   std::unique_ptr<PartTree> parts_;

@@ -42,7 +42,7 @@ class BoxBound::Search {
         prices_(box.ranks.low.size(), 0.0),
         mixed_(times_.size(), 0.0) {}
 
-  Bound run(DivisionChoice& choice) {
+  Bound run(const DivisionChoice& choice) {
     int idle = 0;
     for (result_.rounds = 1; result_.rounds < max_rounds && idle < patience; ++result_.rounds) {
       known_.solve();
@@ -139,17 +139,18 @@ class BoxBound::Search {
   }
 
   DivisionChoice::Means means(const Times& mixed) const {
-    DivisionChoice::Means means{std::vector<double>(prices_.size(), 0.0), {}};
+    DivisionChoice::Means means{std::vector<double>(prices_.size(), 0.0), {}, {}};
     for (int stage = 0; stage < times_.stages(); ++stage) {
       const double units = mixed[times_.at(SplitTime::units, stage)];
       const auto rank = static_cast<size_t>(times_.rank_of_stage()[static_cast<size_t>(stage)]);
       means.ranks[rank] += units;
       means.stages.push_back(units);
+      means.of_known_rank.push_back(box_.ranks.low[rank] == box_.ranks.high[rank]);
     }
     return means;
   }
 
-  void conclude(DivisionChoice& choice) {
+  void conclude(const DivisionChoice& choice) {
     narrow();
     known_.solve();
     const Times optimum = known_.mixture();
@@ -160,9 +161,7 @@ class BoxBound::Search {
       result_.begins[s] = result_.begins[s - 1] + means.stages[s - 1];
     result_.known = known_.known(center_);
     if (!result_.box || result_.seconds >= aim_.enough_s) return;
-    const int before = choice.estimated();
-    result_.division = choice.choose(means, known_.game(), aim_.enough_s);
-    result_.estimates = choice.estimated() - before;
+    result_.choice = choice.choose(means, known_.game(), aim_.enough_s);
   }
 
   const ProgramPaths& paths_;
@@ -181,7 +180,7 @@ class BoxBound::Search {
 };
 
 BoxBound::Bound BoxBound::bound(SplitBox box, const Known& known, const Aim& aim,
-                                DivisionChoice& choice) const {
+                                const DivisionChoice& choice) const {
   const SplitTimes& times = paths_->times();
   const auto is_tight = [&] { return tighten(box, times.rank_of_stage(), times.units()); };
   const Bound none{.seconds = std::numeric_limits<double>::infinity()};

@@ -46,18 +46,19 @@ class BoxBound {
     PathMixture paths;   // with prices of ranks' units, that says so
     /// Holds all splits of it that take `most_s` at most; empty: there are none.
     std::optional<SplitBox> box;
-    std::vector<double> begins;        // of a good mixture of splits
-    std::optional<Division> division;  // that makes the bounds of both parts rise most
+    std::vector<double> begins;     // of a good mixture of splits
+    DivisionChoice::Choice choice;  // of how to divide it
     Known known;
-    int rounds = 0, estimates = 0;
+    int rounds = 0;
     int64_t solver_work = 0;  // PathGame::work
   };
   /// A bound need not be sharper than `enough_s`, and splits above `most_s` do not count.
   struct Aim {
     double enough_s, most_s;
   };
-  /// Stops where it is about as sharp as it gets, or comes to `enough_s`.
-  Bound bound(SplitBox box, const Known& known, const Aim& aim, DivisionChoice& choice) const;
+  /// Stops where it is about as sharp as it gets, or comes to `enough_s`. Several threads may call
+  /// it.
+  Bound bound(SplitBox box, const Known& known, const Aim& aim, const DivisionChoice& choice) const;
 
  private:
   class Search;

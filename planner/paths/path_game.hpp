@@ -47,6 +47,7 @@ class PathGame {
   /// few steps of the solver; infinite where what is known has no mixture in it.
   double estimate(const Division& division, bool second);
 
+  bool recompute() const { return recompute_; }
   /// Rows and columns of all of the solver's steps so far.
   int64_t work() const { return work_; }
 

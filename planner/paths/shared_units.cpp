@@ -135,6 +135,7 @@ void SharedUnits::narrow_rank(size_t rank, const std::vector<DealtHull::Way>& wa
 }
 
 SharedUnits::Ways SharedUnits::narrow(SplitBox& box, double seconds) const {
+  const std::lock_guard one_at_a_time(narrows_);
   Ways ways;
   for (size_t rank = 0; rank < stages_.size(); ++rank) {
     int& high = box.ranks.high[rank];

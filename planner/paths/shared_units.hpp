@@ -9,6 +9,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -20,7 +21,7 @@
 
 namespace penstock {
 
-/// For one thread: it keeps what it has found.
+/// Keeps what it has found. narrow() may be called by several threads, all else by one.
 class SharedUnits {
  public:
   /// Backwards of a rank take `times` in a step as much longer as those of a microbatch.
@@ -71,6 +72,7 @@ class SharedUnits {
   std::vector<double> smallest_s_;  // F and I of so many units, whichever they are
   mutable std::map<std::pair<size_t, int>, Least> known_;          // by stage and units
   mutable std::map<std::pair<size_t, int>, double> known_load_s_;  // by rank and units
+  mutable std::mutex narrows_;
 };
 
 }  // namespace penstock

@@ -54,7 +54,7 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
 Candidate::Step Candidate::followed(const SplitRank* incumbent) {
   Step step;
   const int64_t end = effort + round_effort;
-  while (open_splits_ && !open_splits_->empty() && effort < end) {
+  while (open_splits_ && !open_splits_->empty() && effort < end && !(boxed_ && stopped())) {
     const int64_t before = open_splits_->effort();
     step.bound_s = open_splits_->bound_s();
     const auto begins = open_splits_->step(incumbent);
@@ -168,7 +168,8 @@ Candidate::Step Candidate::walked(const SplitRank* incumbent) {
 
 void Candidate::follow_boxes() {
   const BoxTree::Least least{opened_->splits().min_s(), opened_->splits().min_bytes()};
-  open_splits_ = std::make_unique<BoxTree>(std::move(paths_), least, order_);
+  open_splits_ =
+      std::make_unique<BoxTree>(std::move(paths_), least, order_, search_.threads, search_.stop);
   paths_.reset();
   boxed_ = true;
 }

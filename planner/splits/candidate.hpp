@@ -15,8 +15,9 @@ namespace penstock {
 /// One space while it is searched.
 class Candidate {
  public:
+  /// Both outlive it.
   Candidate(const SearchSpace& space, const SplitSearch& search)
-      : space_(space), order_(order_of(space, search)) {
+      : space_(space), search_(search), order_(order_of(space, search)) {
     result.bound_s = space.bound_s;
     result.bytes = space.bytes;
   }
@@ -46,7 +47,7 @@ class Candidate {
     double bound_s = 0;
     SplitOutcome outcome;
   };
-  /// Goes on until a split is simulated, or for one round's nodes.
+  /// Goes on until a split is simulated, for one round's nodes, or until the search is to stop.
   Step advance(const SplitRank* incumbent);
   void rest() {
     if (opened_) opened_->rest();
@@ -74,6 +75,7 @@ class Candidate {
   int64_t effort = 0;
 
  private:
+  bool stopped() const { return search_.stop && search_.stop(); }
   bool is_slower(const std::vector<int>& begins, const SplitRank* incumbent);
   Step simulated(const std::vector<int>& begins);
   Step proposed(const std::vector<int>& begins);
@@ -87,6 +89,7 @@ class Candidate {
   void open();
 
   const SearchSpace& space_;
+  const SplitSearch& search_;
   const SplitOrder order_;
   bool begun_ = false;
   std::unique_ptr<OpenSpace> opened_;

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <utility>
 
+#include "planner/open/in_parallel.hpp"
 #include "planner/splits/candidate.hpp"
-#include "planner/splits/in_parallel.hpp"
 #include "planner/splits/space_list.hpp"
 
 namespace penstock {
@@ -45,7 +45,8 @@ class Searcher {
   using Top = SpaceList::Top;
 
   /// Spaces that may hold something better than the best found: those with the best open nodes, and
-  /// the most promising that were not looked into.
+  /// the most promising that were not looked into. Of those with boxes, which are bounded on all
+  /// threads, only the best has a turn.
   std::vector<size_t> next() {
     std::erase_if(open_, [&](size_t space) {
       const bool done = candidate(space).closed() || certain({candidate(space).top(), space});
@@ -64,7 +65,8 @@ class Searcher {
       if (climbs.empty() || !is_boxed(space)) add(space, std::min(width, round_of_bounds));
     for (const size_t space : climbs) add(space, width);
     for (const size_t space : spaces_.promising(dead())) add(space, width);
-    for (size_t i = 0; i < width && climbs.empty(); ++i) add(best[i], width);
+    for (size_t i = 0; i < width && climbs.empty(); ++i)
+      if (!is_boxed(best[i])) add(best[i], width);
     return round;
   }
 

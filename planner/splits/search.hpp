@@ -104,7 +104,7 @@ struct SplitSearch {
   int64_t nodes = 10'000'000;
   int threads = 1;
   std::function<void(const SearchState&)> progress;  // now and then; may be empty
-  std::function<bool()> stop;                        // as often: whether to stop; may be empty
+  std::function<bool()> stop;  // whether to stop, asked on any thread; may be empty
 };
 
 /// How the splits of a space compare.

@@ -55,13 +55,24 @@ TEST(Layers, TheBestPlanOfAGptWithOneStagePerRankIsProven) {
 
 TEST(Layers, TheBestPlansOfAGptWithTwoStagesPerRankThatRecomputesAreProven) {
   for (const auto& [ranks, bytes] : {std::pair{4, 160'000 * MB}, {8, 95'000 * MB}}) {
-    const Planned found =
-        planned(config("gpt_96.yaml"), asked("interleaved-1f1b", ranks, 2, bytes));
+    PlanRequest request = asked("interleaved-1f1b", ranks, 2, bytes);
+    const Planned found = planned(config("gpt_96.yaml"), request);
     EXPECT_TRUE(found.complete) << ranks;
+    request.threads = 3;
+    const Planned on_threads = planned(config("gpt_96.yaml"), request);
+    EXPECT_EQ(to_yaml(on_threads.plan, "plan.yaml"), to_yaml(found.plan, "plan.yaml"));
     EXPECT_TRUE(std::ranges::any_of(found.plan.stages, [](const StagePlan& stage) {
       return stage.recompute.any();
     })) << ranks;
   }
+}
+
+/// Two stages per rank of one or two layers each alone have 10^17 splits.
+TEST(Layers, NoPlanOfAnyNumberOfStagesPerRankIsShorter) {
+  PlanRequest request{.ranks = 16, .schedules = {"looped-bfs"}, .memory_bytes = 56'000 * MB};
+  const Planned found = planned(config("moe_62.yaml"), request);
+  EXPECT_LE(found.simulation.makespan_s, 1061.505);
+  EXPECT_GE(found.proven_s(), (1 - near_enough) * found.simulation.makespan_s);
 }
 
 /// All F come before all B: the slowest of either count. With fewer ranks five layers do not fit.
@@ -98,6 +109,7 @@ TEST(Layers, ManyStagesPerRankAndBackwardsInPartsEndWithAProof) {
     double step_s;  // at most
   };
   for (const Known& known : {Known{"looped-bfs", 2, 138.979},
+                             {"looped-bfs", 3, 138.679},
                              {"zb-h1", 1, 142.040},
                              {"zbv", 2, 135.114},
                              {"interleaved-1f1b", 2, 139.540}}) {

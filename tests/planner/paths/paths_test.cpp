@@ -121,7 +121,7 @@ TEST(BoxBound, NoSplitOfTheBoxHasAShorterLongestPath) {
       ++held;
       sharp += bound.seconds >= least_s * (1 - near_enough);
       narrowed += bound.box->begins.low != box.begins.low;
-      divided += bound.division.has_value();
+      divided += !bound.choice.divisions.empty();
     }
   });
   EXPECT_GT(held, 1000);
@@ -142,19 +142,40 @@ TEST(BoxTree, FindsWhatTryingAllFinds) {
       expected = std::min(expected, rank_of(begins));
       ++splits;
     }
-    BoxTree tree(one.paths, {}, order);
+    BoxTree tree(one.paths, {}, order, 1), on_threads(one.paths, {}, order, 3);
     while (!tree.empty()) {
       const double bound_s = tree.bound_s();
       EXPECT_GE(expected, order.bound(std::min(bound_s, 1e-9 * std::get<1>(best)), 0));
       const SplitRank* incumbent = best < SplitRank(INT64_MAX, 0, 0) ? &best : nullptr;
       const auto begins = tree.step(incumbent);
+      EXPECT_EQ(on_threads.step(incumbent), begins);
+      EXPECT_EQ(on_threads.effort(), tree.effort());
       if (!begins) continue;
       best = std::min(best, rank_of(*begins));
       ++looked_at;
     }
     EXPECT_EQ(best, expected);
+    EXPECT_TRUE(on_threads.empty());
   });
   EXPECT_LT(looked_at, splits);
+}
+
+TEST(BoxTree, LosesNothingWhereItWasStopped) {
+  int64_t asked = 0;
+  for_each_path_case(500, 530, linked_chain, [&](const PathCase& one, std::mt19937_64&) {
+    const SplitOrder order;
+    const auto rank_of = [&](const std::vector<int>& begins) {
+      return order.rank(one.simulated_s(begins), 0);
+    };
+    SplitRank best(INT64_MAX, 0, 0), expected = best;
+    for (const std::vector<int>& begins : one.splits())
+      expected = std::min(expected, rank_of(begins));
+    BoxTree tree(one.paths, {}, order, 1, [&] { return ++asked % 3 == 0; });
+    while (!tree.empty())
+      if (const auto begins = tree.step(nullptr)) best = std::min(best, rank_of(*begins));
+    EXPECT_EQ(best, expected);
+  });
+  EXPECT_GT(asked, 300);
 }
 
 TEST(Walk, NeverComesToALongerPath) {

@@ -52,10 +52,7 @@ ChainCosts random_costs(std::mt19937& random, int units, uint32_t seed) {
 
 TEST(SharedUnits, NoSplitIsFaster) {
   int fitting = 0, sharper = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    std::mt19937 random(seed);
-    const Units units = random_units(random, seed % 2 == 0);
+  for_each_units([&](uint32_t seed, const Units& units, std::mt19937& random) {
     const ChainCosts costs = random_costs(random, units.count(), seed);
     double least_s = misfit_s, kept_s = misfit_s;
     Units roomy = units;
@@ -74,17 +71,14 @@ TEST(SharedUnits, NoSplitIsFaster) {
     EXPECT_LE(bound_s, least_s * (1 + rounding));
     fitting += least_s < misfit_s;
     sharper += least_s < misfit_s && bound_s > kept_s * (1 + rounding);
-  }
+  });
   EXPECT_GT(fitting, 150);
   EXPECT_GT(sharper, 40);
 }
 
 TEST(SharedUnits, KeepWhatIsFastEnough) {
   int kept = 0, ruled_out = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    std::mt19937 random(seed);
-    const Units units = random_units(random, seed % 2 == 0);
+  for_each_units([&](uint32_t seed, const Units& units, std::mt19937& random) {
     const ChainCosts costs = random_costs(random, units.count(), seed);
     const auto whole = std::make_shared<const WholeRecompute>(units.whole());
     const SharedUnits shared(costs, four_stages, RankSpeeds({1, 1}), whole, 4);
@@ -94,7 +88,7 @@ TEST(SharedUnits, KeepWhatIsFastEnough) {
       EXPECT_LE(shared.split_s(begins), step_s[begins] * (1 + rounding));
     }
     const double most_s = std::ranges::min(step_s | std::views::values) * 1.2;
-    if (most_s == misfit_s) continue;
+    if (most_s == misfit_s) return;
     const SplitTimes times(costs, four_stages, RankSpeeds({1, 1}));
     SplitBox box = whole_box(units.count());
     const SharedUnits::Ways ways = shared.narrow(box, most_s);
@@ -110,7 +104,7 @@ TEST(SharedUnits, KeepWhatIsFastEnough) {
       kept += known;
       ruled_out += !known;
     }
-  }
+  });
   EXPECT_GT(kept, 300);
   EXPECT_GT(ruled_out, 300);
 }

@@ -27,10 +27,7 @@ std::map<std::vector<int>, double> least_by_ways(const Units& units, int rank) {
 
 TEST(WholeRecompute, NoRankFitsWithLess) {
   int fitting = 0, exact = 0, ruled_out = 0;
-  for (uint32_t seed = 0; seed < 300; ++seed) {
-    SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    std::mt19937 random(seed);
-    const Units units = random_units(random, seed % 2 == 0);
+  for_each_units([&](uint32_t seed, const Units& units, std::mt19937&) {
     const WholeRecompute whole = units.whole();
     for (size_t rank = 0; rank < 2; ++rank) {
       std::map<std::vector<int>, double> found_s;
@@ -48,7 +45,7 @@ TEST(WholeRecompute, NoRankFitsWithLess) {
         exact += least_s > 0;
       }
     }
-  }
+  });
   EXPECT_GT(fitting, 500);
   EXPECT_GT(exact, 100);
   EXPECT_GT(ruled_out, 50);

@@ -2,13 +2,17 @@
 // least that splits of them recompute, over all choices.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
 #include <utility>
 #include <vector>
 
+#include "planner/paths/split_box.hpp"
 #include "planner/paths/whole_recompute.hpp"
 
 namespace penstock::test {
@@ -90,6 +94,17 @@ inline Units random_units(std::mt19937& random, bool alike) {
     units.limits.push_back(20 + draw(50));
   }
   return units;
+}
+
+/// Every second time all are alike.
+inline void for_each_units(
+    const std::function<void(uint32_t seed, const Units&, std::mt19937&)>& check) {
+  for (uint32_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    const Units units = random_units(random, seed % 2 == 0);
+    check(seed, units, random);
+  }
 }
 
 inline SplitBox whole_box(int units) {

@@ -1,4 +1,4 @@
-#include "planner/splits/in_parallel.hpp"
+#include "planner/open/in_parallel.hpp"
 
 #include <algorithm>
 #include <atomic>
