@@ -31,10 +31,12 @@ std::vector<size_t> by_step(const SearchResult& result, size_t chosen) {
 }
 
 Alternative alternative(const SearchCase& of, size_t space) {
-  const SearchResult::Space& found = of.found.spaces.at(space);
+  SearchResult::Space found = of.found.spaces.at(space);
   const auto opened = of.search.open(of.search.layouts()[space]);
   const LayoutSpace::Result run = opened->plan(found.best->begins, {});
   const auto& [slicing, costs, simulation] = run.evaluated;
+  found.best->outcome.step_s =
+      simulation.makespan_s;  // shorter where it was too slow to be improved
   Alternative result{searched_row(of, of.search, space, found),
                      *std::ranges::max_element(simulation.peak_memory_bytes),
                      {}};

@@ -34,14 +34,18 @@ LayerChoices LayerFit::allowed(const Ranked& rank, size_t i, int64_t working_byt
 }
 
 std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, KnownChoices& known,
-                                    Plan& plan) const {
+                                    Plan& plan, const std::vector<double>& prices) const {
   for (StagePlan& stage : plan.stages) stage.recompute = {};
   std::vector<int64_t> freed;
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     const Ranked& of = ranks_[rank];
     std::vector<LayerChoices> choices;
-    for (size_t i = 0; i < of.layers.size() && wanted[rank].bytes > 0; ++i)
+    for (size_t i = 0; i < of.layers.size() && wanted[rank].bytes > 0; ++i) {
       choices.push_back(allowed(of, i, wanted[rank].working_bytes));
+      if (prices.empty()) continue;
+      for (LayerChoice& choice : choices.back())
+        choice.seconds *= prices[static_cast<size_t>(of.stages[i])];
+    }
     const ChosenLayers& chosen = known.of(choices, wanted[rank].bytes);
     freed.push_back(chosen.bytes);
     for (size_t i = 0; i < chosen.choices.size(); ++i) {

@@ -28,9 +28,10 @@ class LayerFit {
   LayerFit(const MicrobatchCosts& measured, const Placement& placement, const Slicing& slicing);
 
   /// Lets each rank free that, or what it can; notes the choices in the plan, and returns what they
-  /// free.
-  std::vector<int64_t> free(const std::vector<ToFree>& wanted, KnownChoices& known,
-                            Plan& plan) const;
+  /// free. They take the least time; where a second of each stage's backward has a price, they cost
+  /// least.
+  std::vector<int64_t> free(const std::vector<ToFree>& wanted, KnownChoices& known, Plan& plan,
+                            const std::vector<double>& prices = {}) const;
   /// The most that a rank can free.
   int64_t most(int rank, int64_t working_bytes = INT64_MAX) const;
   /// The largest that a backward of its choices takes meanwhile which is less than that.

@@ -21,11 +21,12 @@ class LayoutSpace : public OpenSpace {
 
   const SplitSpace& splits() const override { return *splits_; }
   /// Ranks that would not fit recompute, or all of them where memory is the objective:
-  /// recompute.hpp.
-  SplitOutcome simulate(const std::vector<int>& begins) override;
+  /// recompute.hpp. Layers of a table do in the stages where that lengthens the step least.
+  SplitOutcome simulate(const std::vector<int>& begins, double most_s) override;
   void rest() override {
     evaluator_.forget();
     fit_.forget();
+    paths_.reset();
   }
 
   /// Stages of about equal load; where memory is limited, of about equal memory.
@@ -44,7 +45,8 @@ class LayoutSpace : public OpenSpace {
   struct Result {
     Plan plan;
     Evaluator::Evaluated evaluated;
-    int simulated = 1;  // once for each way to share parameters
+    int simulated = 1;     // for each way to share parameters, and to place recompute
+    int64_t followed = 0;  // actions of paths, for the latter
   };
   /// The plan of a split that fits, with its simulation.
   Result plan(const std::vector<int>& begins, const SimulationOptions& options);
@@ -55,9 +57,15 @@ class LayoutSpace : public OpenSpace {
  private:
   /// Result of a split by operators' stages; without the stages' names. Where ranks share
   /// parameters the better way. Absent where `adaptive` finds nothing that fits.
-  std::optional<Result> run(std::vector<int> stage_of_operator, const SimulationOptions& options);
+  /// `prices`: of recompute, as RecomputeFit has them.
+  std::optional<Result> run(std::vector<int> stage_of_operator, const SimulationOptions& options,
+                            const std::vector<double>& prices = {});
   std::optional<Result> run_shared(Slicing slicing, bool transmitted,
-                                   const SimulationOptions& options);
+                                   const SimulationOptions& options,
+                                   const std::vector<double>& prices);
+  std::optional<Result> run_placed(const std::vector<int>& begins, const SimulationOptions& options,
+                                   double most_s);
+  bool places_recompute(const Plan& plan) const;
   bool better(const Result& one, const Result& other) const;
   std::vector<int> owners(const std::vector<int>& begins) const;
 
@@ -69,8 +77,9 @@ class LayoutSpace : public OpenSpace {
   Evaluator evaluator_;
   RecomputeFit fit_;
   std::unique_ptr<const SplitSpace> splits_;
-  std::vector<double> load_;  // of each unit, per microbatch
-  bool lowered_ = false;      // a split was simulated
+  std::shared_ptr<const ProgramPaths> paths_;  // where ranks recompute, once they were asked for
+  std::vector<double> load_;                   // of each unit, per microbatch
+  bool lowered_ = false;                       // a split was simulated
 };
 
 }  // namespace penstock

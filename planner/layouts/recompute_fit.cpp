@@ -12,8 +12,9 @@ RecomputeLevels RecomputeFit::levels(const Slicing& slicing) const {
 }
 
 /// Makes ranks fit that would not, or hold as little as they can.
-RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing) {
-  if (inputs_.model.layers) return fit_layers(plan, slicing);
+RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
+                                       const std::vector<double>& prices) {
+  if (inputs_.model.layers) return fit_layers(plan, slicing, prices);
   const RecomputeLevels of = levels(slicing);
   std::vector<int> noted;
   Fitted fitted;
@@ -43,26 +44,35 @@ std::vector<std::vector<int>> RecomputeFit::intervals(const Slicing& slicing) co
   return ranks;
 }
 
-/// The same for a table of layers. What its choices free is not quite what a rank then holds less:
-/// recomputing takes memory meanwhile. A rank frees more until it fits, then all that it can, and
-/// where that is not enough it begins again without the choices that take most meanwhile.
-RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing) {
-  const LayerFit of(*layout_.measured, placement_, slicing);
-  const auto ranks = static_cast<size_t>(layout_.ranks);
-  std::vector<ToFree> wanted(ranks);
-  std::vector<std::optional<RankMemory>> settled(ranks);
-  const std::vector<std::vector<int>> of_ranks = intervals(slicing);
-  fitted_.resize(ranks);
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    if (min_memory_) wanted[rank].bytes = of.most(static_cast<int>(rank));
+/// What ranks of the same layers freed before, and then held.
+void RecomputeFit::recall(const std::vector<std::vector<int>>& of_ranks,
+                          std::vector<ToFree>& wanted,
+                          std::vector<std::optional<RankMemory>>& settled) {
+  fitted_.resize(of_ranks.size());
+  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
     const auto known = fitted_[rank].find(of_ranks[rank]);
     if (known == fitted_[rank].end()) continue;
     wanted[rank] = known->second.freed;
     settled[rank] = known->second.memory;
   }
+}
+
+/// The same for a table of layers. What its choices free is not quite what a rank then holds less:
+/// recomputing takes memory meanwhile. A rank frees more until it fits, then all that it can, and
+/// where that is not enough it begins again without the choices that take most meanwhile.
+RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing,
+                                              const std::vector<double>& prices) {
+  const LayerFit of(*layout_.measured, placement_, slicing);
+  const auto ranks = static_cast<size_t>(layout_.ranks);
+  std::vector<ToFree> wanted(ranks);
+  std::vector<std::optional<RankMemory>> settled(ranks);
+  const std::vector<std::vector<int>> of_ranks = intervals(slicing);
+  for (size_t rank = 0; rank < ranks && min_memory_; ++rank)
+    wanted[rank].bytes = of.most(static_cast<int>(rank));
+  if (prices.empty()) recall(of_ranks, wanted, settled);
   Fitted fitted;
   while (true) {
-    const std::vector<int64_t> freed = of.free(wanted, choices_, plan);
+    const std::vector<int64_t> freed = of.free(wanted, choices_, plan, prices);
     fitted.costs = evaluator_.costs(plan, slicing);
     fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, settled);
     bool all = true;
@@ -75,7 +85,7 @@ RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing) {
       all &= !goes_on;
     }
     if (!all) continue;
-    for (size_t rank = 0; rank < ranks; ++rank)
+    for (size_t rank = 0; rank < ranks && prices.empty(); ++rank)
       fitted_[rank].try_emplace(of_ranks[rank], FittedRank{wanted[rank], fitted.memory[rank]});
     return fitted;
   }

@@ -31,8 +31,9 @@ class RecomputeFit {
     std::vector<RankMemory> memory = {};  // where it was found for these costs
   };
   /// Makes ranks fit that would not, as far as they can, and notes in the plan what they recompute:
-  /// units in their order (recompute.hpp), layers of a table by their choices (layer_fit.hpp).
-  Fitted fit(Plan& plan, Slicing& slicing);
+  /// units in their order (recompute.hpp), layers of a table by their choices, with prices where
+  /// there are any (layer_fit.hpp).
+  Fitted fit(Plan& plan, Slicing& slicing, const std::vector<double>& prices = {});
   /// For `adaptive`, of which memory is only known when it is made: all ranks recompute alike, as
   /// little as lets something fit.
   std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,
@@ -50,7 +51,9 @@ class RecomputeFit {
   };
   RecomputeLevels levels(const Slicing& slicing) const;
   std::vector<std::vector<int>> intervals(const Slicing& slicing) const;
-  Fitted fit_layers(Plan& plan, Slicing& slicing);
+  Fitted fit_layers(Plan& plan, Slicing& slicing, const std::vector<double>& prices);
+  void recall(const std::vector<std::vector<int>>& of_ranks, std::vector<ToFree>& wanted,
+              std::vector<std::optional<RankMemory>>& settled);
   bool free_more(const LayerFit& of, int rank, int64_t bytes, int64_t freed, ToFree& wanted) const;
   std::optional<Evaluator::Evaluated> adapt_layers(Plan& plan, const Slicing& slicing,
                                                    const SimulationOptions& options);

@@ -14,6 +14,12 @@ namespace {
 /// recompute (measured with 32 to 64 stages).
 constexpr int actions_followed = 64, actions_with_recompute = 32;
 
+/// Rounds of looking for prices of backwards, and the share of the last one in them: the best of 0.1
+/// to 0.4 and falling shares, with 24 and 48 rounds. Relative: steps that differ by less are as
+/// good.
+constexpr int price_rounds = 48;
+constexpr double share_of_round = 0.2, as_good = 1e-4;
+
 std::vector<size_t> times_of(const Action& part, const SplitTimes& times) {
   const bool first = part.microbatch == 0;
   const size_t input = times.at(first ? SplitTime::first_input : SplitTime::input, part.stage);
@@ -144,7 +150,10 @@ class ProgramPaths::Builder {
 
 ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached,
                            Recompute recompute)
-    : times_(std::move(times)), recompute_(std::move(recompute)), last_(compute.ranks.size(), -1) {
+    : times_(std::move(times)),
+      recompute_(std::move(recompute)),
+      microbatches_(compute.microbatches),
+      last_(compute.ranks.size(), -1) {
   Builder(*this, compute, posts_when_reached).run(compute);
 }
 
@@ -196,6 +205,33 @@ double ProgramPaths::expected_s(const std::vector<int>& begins) const {
   return times ? longest_s(*times) : std::numeric_limits<double>::infinity();
 }
 
+/// Ranks choose by the mean of how often the stages' backwards were on the longest paths of the
+/// last rounds. At first each is there as often as the other.
+ProgramPaths::BackwardPrices ProgramPaths::backward_prices(const std::vector<int>& begins) const {
+  BackwardPrices best;
+  std::optional<std::vector<double>> longer_s = recompute_.expected->longer_s(begins);
+  if (!longer_s) return best;
+  const Times kept = times_.of(begins);
+  const double enough_s = split_s(begins) * (1 + as_good);
+  std::vector<double> prices(begins.size(), 1.0);
+  for (best.rounds = 0; longer_s && best.rounds < price_rounds; ++best.rounds) {
+    Times times = kept;
+    recompute_.memory->lengthen(times_, *longer_s, times);
+    const Path path = longest_path(times);
+    if (best.rounds == 0) best.seconds = path.seconds;
+    if (path.seconds < best.seconds * (1 - as_good)) {
+      best.seconds = path.seconds;
+      best.of_stages = prices;
+    }
+    if (best.seconds <= enough_s) break;
+    const std::vector<double> longer = recompute_.memory->longer(times_, path.weights);
+    for (size_t stage = 0; stage < prices.size(); ++stage)
+      prices[stage] += share_of_round * (longer[stage] / microbatches_ - prices[stage]);
+    longer_s = recompute_.expected->longer_s(begins, prices);
+  }
+  return best;
+}
+
 /// The least seconds of a path, where `kept` are the times of the split without recompute: each
 /// rank recomputes the least with which it fits, in stages whose backwards are on the path least
 /// often.
@@ -222,33 +258,44 @@ double ProgramPaths::split_s(const std::vector<int>& begins) const {
   return longest_s;
 }
 
+/// The longest that ends with that node, followed by the longest OPT.
+ProgramPaths::Path ProgramPaths::path_to(int last, const Times& times,
+                                         const std::vector<double>& ends) const {
+  const auto [owner, optimizer_s] = optimizer(times);
+  Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0), {}};
+  for (int node = last; node >= 0;) {
+    path.nodes.push_back(node);
+    const auto& [taken, follows] = nodes_[static_cast<size_t>(node)];
+    for (const int time : taken) ++path.weights[static_cast<size_t>(time)];
+    const auto last_of = std::ranges::max_element(follows, {}, [&](const Follows& from) {
+      const auto transfer = static_cast<size_t>(from.transfer);
+      return ends[static_cast<size_t>(from.node)] + (from.transfer < 0 ? 0.0 : times[transfer]);
+    });
+    node = last_of == follows.end() ? -1 : last_of->node;
+    if (node >= 0 && last_of->transfer >= 0) ++path.weights[static_cast<size_t>(last_of->transfer)];
+  }
+  for (int stage = 0; stage < times_.stages(); ++stage)
+    if (times_.rank_of_stage()[static_cast<size_t>(stage)] == owner)
+      ++path.weights[times_.at(SplitTime::optimizer, stage)];
+  std::ranges::reverse(path.nodes);
+  return path;
+}
+
 std::vector<ProgramPaths::Path> ProgramPaths::longest(const Times& times) const {
   const std::vector<double> ends = this->ends(times);
-  const auto [owner, optimizer_s] = optimizer(times);
   std::vector<Path> paths;
-  for (const int last : last_) {
-    if (last < 0) continue;
-    Path path{ends[static_cast<size_t>(last)] + optimizer_s, Times(times.size(), 0.0), {}};
-    for (int node = last; node >= 0;) {
-      path.nodes.push_back(node);
-      const auto& [taken, follows] = nodes_[static_cast<size_t>(node)];
-      for (const int time : taken) ++path.weights[static_cast<size_t>(time)];
-      const auto last_of = std::ranges::max_element(follows, {}, [&](const Follows& from) {
-        const auto transfer = static_cast<size_t>(from.transfer);
-        return ends[static_cast<size_t>(from.node)] + (from.transfer < 0 ? 0.0 : times[transfer]);
-      });
-      node = last_of == follows.end() ? -1 : last_of->node;
-      if (node >= 0 && last_of->transfer >= 0)
-        ++path.weights[static_cast<size_t>(last_of->transfer)];
-    }
-    for (int stage = 0; stage < times_.stages(); ++stage)
-      if (times_.rank_of_stage()[static_cast<size_t>(stage)] == owner)
-        ++path.weights[times_.at(SplitTime::optimizer, stage)];
-    std::ranges::reverse(path.nodes);
-    paths.push_back(std::move(path));
-  }
+  for (const int last : last_)
+    if (last >= 0) paths.push_back(path_to(last, times, ends));
   std::ranges::stable_sort(paths, std::greater(), &Path::seconds);
   return paths;
+}
+
+ProgramPaths::Path ProgramPaths::longest_path(const Times& times) const {
+  const std::vector<double> ends = this->ends(times);
+  const int last = std::ranges::max(last_, {}, [&](int of_rank) {
+    return of_rank < 0 ? -1.0 : ends[static_cast<size_t>(of_rank)];
+  });
+  return path_to(last, times, ends);
 }
 
 Walk::Judge judged_by(const ProgramPaths& paths) {

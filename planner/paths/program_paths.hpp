@@ -48,6 +48,14 @@ class ProgramPaths {
   double split_s(const std::vector<int>& begins) const;
   /// split_s() with what ranks are expected to recompute: infinite where they do not fit. No bound.
   double expected_s(const std::vector<int>& begins) const;
+  /// Prices of a second of each stage's backward: ranks that recompute what costs least by them are
+  /// expected to take so long a step, less than with the least recompute. No bound.
+  struct BackwardPrices {
+    double seconds = 0;
+    std::vector<double> of_stages;  // empty: none are known to be better
+    int rounds = 0;                 // of looking for them, each somewhat more than expected_s()
+  };
+  BackwardPrices backward_prices(const std::vector<int>& begins) const;
   /// For each rank the longest path that ends with its last action, as weights of times, followed
   /// by the longest OPT; longest first.
   struct Path {
@@ -79,12 +87,15 @@ class ProgramPaths {
   class Builder;
 
   std::vector<double> ends(const Times& times) const;
+  Path path_to(int last, const Times& times, const std::vector<double>& ends) const;
+  Path longest_path(const Times& times) const;
   std::optional<Times> expected(const std::vector<int>& begins) const;
   double least_s(const Path& path, const Times& kept, const std::vector<int>& begins) const;
   std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest
 
   const SplitTimes times_;
   const Recompute recompute_;
+  const int microbatches_;
   // The nodes' lists, one behind the other in memory, for paths are followed thousands of times.
   std::vector<int> times_of_nodes_;
   std::vector<Follows> follows_;

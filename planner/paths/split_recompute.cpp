@@ -35,7 +35,10 @@ SplitRecompute::SplitRecompute(std::shared_ptr<const StageTable> bytes,
     stages_[static_cast<size_t>(placement_.rank_of_stage[stage])].push_back(stage);
 }
 
-std::optional<std::vector<double>> SplitRecompute::longer_s(const std::vector<int>& begins) const {
+/// `found` of a rank and its stages is empty where it does not fit.
+template <typename Found>
+std::optional<std::vector<double>> SplitRecompute::of_ranks(const std::vector<int>& begins,
+                                                            const Found& found) const {
   std::vector<double> longer(begins.size(), 0.0);
   for (size_t rank = 0; rank < stages_.size(); ++rank) {
     Intervals intervals;
@@ -43,12 +46,26 @@ std::optional<std::vector<double>> SplitRecompute::longer_s(const std::vector<in
       intervals.push_back(begins[s]);
       intervals.push_back(s + 1 < begins.size() ? begins[s + 1] : bytes_->units());
     }
-    const auto [known, fresh] = found_[rank].try_emplace(intervals);
-    if (fresh) known->second = found(rank, intervals);
-    if (known->second.empty()) return std::nullopt;
-    for (size_t i = 0; i < stages_[rank].size(); ++i) longer[stages_[rank][i]] = known->second[i];
+    const std::vector<double>& of_rank = found(rank, intervals);
+    if (of_rank.empty()) return std::nullopt;
+    for (size_t i = 0; i < stages_[rank].size(); ++i) longer[stages_[rank][i]] = of_rank[i];
   }
   return longer;
+}
+
+std::optional<std::vector<double>> SplitRecompute::longer_s(const std::vector<int>& begins) const {
+  return of_ranks(
+      begins, [&](size_t rank, const Intervals& stages) -> const auto& {
+        const auto [known, fresh] = found_[rank].try_emplace(stages);
+        if (fresh) known->second = found(rank, stages, {});
+        return known->second;
+      });
+}
+
+std::optional<std::vector<double>> SplitRecompute::longer_s(
+    const std::vector<int>& begins, const std::vector<double>& prices) const {
+  return of_ranks(
+      begins, [&](size_t rank, const Intervals& stages) { return found(rank, stages, prices); });
 }
 
 /// More than fits when the rank holds most, where its stages free so much of a microbatch.
@@ -85,7 +102,8 @@ std::vector<int> SplitRecompute::chosen(const std::vector<LayerChoices>& units,
 }
 
 /// Frees more as long as that does not fit, as RecomputeFit does.
-std::vector<double> SplitRecompute::found(size_t rank, const Intervals& stages) const {
+std::vector<double> SplitRecompute::found(size_t rank, const Intervals& stages,
+                                          const std::vector<double>& prices) const {
   std::vector<LayerChoices> choices;
   std::vector<size_t> units, stage_of;
   int64_t most = 0;
@@ -94,7 +112,10 @@ std::vector<double> SplitRecompute::found(size_t rank, const Intervals& stages) 
     for (int unit = stages[2 * i]; unit < stages[2 * i + 1]; ++unit) {
       units.push_back(static_cast<size_t>(unit));
       choices.push_back(units_[units.back()]);
-      for (LayerChoice& choice : choices.back()) choice.bytes *= held;
+      for (LayerChoice& choice : choices.back()) {
+        choice.bytes *= held;
+        if (!prices.empty()) choice.seconds *= prices[stages_[rank][i]];
+      }
       stage_of.push_back(i);
       if (choices.back().empty()) continue;
       most += std::ranges::max(choices.back(), {}, &LayerChoice::bytes).bytes;
@@ -113,7 +134,7 @@ std::vector<double> SplitRecompute::found(size_t rank, const Intervals& stages) 
     for (size_t unit = 0; unit < choices.size(); ++unit) {
       if (chosen[unit] < 0) continue;
       const auto choice = static_cast<size_t>(chosen[unit]);
-      longer[stage_of[unit]] += choices[unit][choice].seconds / speeds_.relative()[rank];
+      longer[stage_of[unit]] += units_[units[unit]][choice].seconds / speeds_.relative()[rank];
       freed_of[stage_of[unit]] += units_[units[unit]][choice].bytes;
       freed += choices[unit][choice].bytes;
     }

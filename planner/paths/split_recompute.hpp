@@ -27,10 +27,17 @@ class SplitRecompute {
   /// Seconds by which each backward of a stage takes longer, by stage; absent where a rank does not
   /// fit.
   std::optional<std::vector<double>> longer_s(const std::vector<int>& begins) const;
+  /// The same where a second of each stage's backward has a price: ranks choose what costs least.
+  std::optional<std::vector<double>> longer_s(const std::vector<int>& begins,
+                                              const std::vector<double>& prices) const;
 
  private:
   using Intervals = std::vector<int>;  // begins and ends of a rank's stages
-  std::vector<double> found(size_t rank, const Intervals& stages) const;
+  template <typename Found>
+  std::optional<std::vector<double>> of_ranks(const std::vector<int>& begins,
+                                              const Found& found) const;
+  std::vector<double> found(size_t rank, const Intervals& stages,
+                            const std::vector<double>& prices) const;
   int64_t excess(size_t rank, const Intervals& stages, const std::vector<int64_t>& freed) const;
   std::vector<int> chosen(const std::vector<LayerChoices>& units, int64_t bytes) const;
 

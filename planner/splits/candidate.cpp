@@ -36,14 +36,14 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
   }
   if (next_proposal_) {
     const std::vector<int> begins = opened_->proposal(*next_proposal_);
-    if (!begins.empty()) return proposed(begins);
+    if (!begins.empty()) return proposed(begins, incumbent);
     next_proposal_.reset();
     if (!start_.empty() && order_.objective == SearchObjective::step)
       paths_ = opened_->paths(start_);  // none that was proposed fits
   }
   if (walks_left_ > 0) return walked(incumbent);
   if (neighbours_) {
-    Step step = climb();
+    Step step = climb(incumbent);
     if (!step.begins.empty()) return step;
   }
   if (paths_) follow_boxes();
@@ -61,7 +61,7 @@ Candidate::Step Candidate::followed(const SplitRank* incumbent) {
     effort += open_splits_->effort() - before;
     if (!begins || is_slower(*begins, incumbent)) continue;
     const double bound_s = step.bound_s;
-    step = simulated(*begins);
+    step = simulated(*begins, incumbent);
     step.bound_s = bound_s;
     break;
   }
@@ -82,8 +82,8 @@ bool Candidate::is_slower(const std::vector<int>& begins, const SplitRank* incum
   return (*program_)->split_s(begins) * (1 - bound_rounding) > order_.most_s(incumbent);
 }
 
-Candidate::Step Candidate::simulated(const std::vector<int>& begins) {
-  Step step{begins, 0, opened_->simulate(begins)};
+Candidate::Step Candidate::simulated(const std::vector<int>& begins, const SplitRank* incumbent) {
+  Step step{begins, 0, opened_->simulate(begins, order_.most_s(incumbent))};
   effort += step.outcome.effort;
   return step;
 }
@@ -92,8 +92,8 @@ void Candidate::reach(const Step& step) {
   reached_ = {step.begins, step.outcome.step_s, rank_of(step.outcome)};
 }
 
-Candidate::Step Candidate::proposed(const std::vector<int>& begins) {
-  Step step = simulated(begins);
+Candidate::Step Candidate::proposed(const std::vector<int>& begins, const SplitRank* incumbent) {
+  Step step = simulated(begins, incumbent);
   ++*next_proposal_;
   start_ = begins;
   if (step.outcome.peak_bytes > order_.max_bytes) return step;
@@ -119,13 +119,13 @@ std::optional<std::vector<int>> Candidate::next_neighbour() {
 }
 
 /// Looks at the next neighbour, and goes on from it where it is better.
-Candidate::Step Candidate::climb() {
+Candidate::Step Candidate::climb(const SplitRank* incumbent) {
   const auto begins = next_neighbour();
   if (!begins) {
     neighbours_.reset();
     return {};
   }
-  Step step = simulated(*begins);
+  Step step = simulated(*begins, incumbent);
   const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
   if (!fits || rank_of(step.outcome) >= reached_.rank) return step;
   reach(step);
@@ -153,7 +153,7 @@ Candidate::Step Candidate::walked(const SplitRank* incumbent) {
   effort += walk_->effort() - before;
   tries_ -= tries_at_a_time;
   if (tries_ > 0) return {};
-  Step step = simulated(walk_->begins());
+  Step step = simulated(walk_->begins(), incumbent);
   walk_.reset();
   const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
   if (fits && rank_of(step.outcome) < reached_.rank) reach(step);

@@ -77,10 +77,10 @@ class Candidate {
  private:
   bool stopped() const { return search_.stop && search_.stop(); }
   bool is_slower(const std::vector<int>& begins, const SplitRank* incumbent);
-  Step simulated(const std::vector<int>& begins);
-  Step proposed(const std::vector<int>& begins);
+  Step simulated(const std::vector<int>& begins, const SplitRank* incumbent);
+  Step proposed(const std::vector<int>& begins, const SplitRank* incumbent);
   std::optional<std::vector<int>> next_neighbour();
-  Step climb();
+  Step climb(const SplitRank* incumbent);
   Step walked(const SplitRank* incumbent);
   Walk::Judge judge() const;
   void reach(const Step& step);

@@ -35,7 +35,8 @@ class OpenSpace {
  public:
   virtual ~OpenSpace() = default;
   virtual const SplitSpace& splits() const = 0;
-  virtual SplitOutcome simulate(const std::vector<int>& begins) = 0;
+  /// One that takes far more than `most_s` need not be made as fast as it can be.
+  virtual SplitOutcome simulate(const std::vector<int>& begins, double most_s) = 0;
   /// Frees what it can make again: it is not the turn of this space for a while.
   virtual void rest() {}
   /// Splits to begin with where there are too many to find a good one by bounds: number 0, 1, …,

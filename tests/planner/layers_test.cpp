@@ -123,6 +123,20 @@ TEST(Layers, ManyStagesPerRankAndBackwardsInPartsEndWithAProof) {
   }
 }
 
+/// The least over all splits of so many stages.
+std::optional<double> best_of_splits(const Profile& profile, const Graph& model,
+                                     const std::string& schedule, int ranks, int stages,
+                                     int64_t memory_bytes) {
+  std::optional<double> best_s;
+  for (const std::vector<int>& begins :
+       test::all_splits(static_cast<int>(model.operators.size()), stages)) {
+    const auto found_s =
+        best_of(profile, model, plan_of(profile, model, schedule, ranks, begins), memory_bytes);
+    if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
+  }
+  return best_s;
+}
+
 /// The least over all splits on up to so many ranks, one stage on each.
 std::optional<double> best_of_all(const Profile& profile, const Graph& model,
                                   const std::string& schedule, int most_ranks,
@@ -130,11 +144,8 @@ std::optional<double> best_of_all(const Profile& profile, const Graph& model,
   const int layers = static_cast<int>(model.operators.size());
   std::optional<double> best_s;
   for (int ranks = 1; ranks <= std::min(most_ranks, layers); ++ranks) {
-    for (const std::vector<int>& begins : test::all_splits(layers, ranks)) {
-      const auto found_s =
-          best_of(profile, model, plan_of(profile, model, schedule, ranks, begins), memory_bytes);
-      if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
-    }
+    const auto found_s = best_of_splits(profile, model, schedule, ranks, ranks, memory_bytes);
+    if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
   }
   return best_s;
 }
@@ -167,7 +178,8 @@ TEST(Layers, WithOneStagePerRankPlansEqualTryingEverySplitAndEveryChoice) {
   EXPECT_GT(recomputing, 20);
 }
 
-/// A rank with several stages chooses what takes it least time, wherever that is.
+/// A rank with several stages chooses what takes it least time, or what it finds to lengthen the
+/// step less: not always the best.
 TEST(Layers, WithSeveralStagesPerRankNoPlanIsBelowTheBound) {
   std::mt19937_64 random(2);
   int compared = 0;
@@ -180,12 +192,7 @@ TEST(Layers, WithSeveralStagesPerRankNoPlanIsBelowTheBound) {
     const int layers = static_cast<int>(model.operators.size());
     if (layers < 4) continue;
     const int64_t memory_bytes = 100 + static_cast<int64_t>(random() % 200);
-    std::optional<double> best_s;
-    for (const std::vector<int>& begins : test::all_splits(layers, 4)) {
-      const auto found_s = best_of(
-          profile, model, plan_of(profile, model, "interleaved-1f1b", 2, begins), memory_bytes);
-      if (found_s) best_s = std::min(best_s.value_or(*found_s), *found_s);
-    }
+    const auto best_s = best_of_splits(profile, model, "interleaved-1f1b", 2, 4, memory_bytes);
     if (!best_s) continue;
     const Planned found = planned(table, asked("interleaved-1f1b", 2, 2, memory_bytes));
     EXPECT_LE(found.lower_bound_s, *best_s * (1 + test::rounding));
@@ -197,6 +204,37 @@ TEST(Layers, WithSeveralStagesPerRankNoPlanIsBelowTheBound) {
     ++compared;
   }
   EXPECT_GT(compared, 20);
+}
+
+/// Layers that are all alike, of which each can be recomputed.
+LayerTable alike(int layers, double forward_s, double backward_s) {
+  LayerTable table{.path = config("gpt_96.yaml").path, .global_batch = 4};
+  LayerCosts& costs = table.sizes.emplace_back();
+  for (int number = 0; number < layers; ++number) {
+    Layer layer{.name = "layer." + std::to_string(number)};
+    layer.forward_s = forward_s;
+    layer.backward_s = backward_s;
+    layer.saved_bytes = 20;
+    layer.recompute = {{.name = "full", .time_s = forward_s, .freed_bytes = 18}};
+    costs.layers.push_back(layer);
+  }
+  return table;
+}
+
+/// The choices that take least time are the same for layers that are alike, wherever they are.
+TEST(Layers, RecomputeLiesWhereItLengthensTheStepLeast) {
+  for (int i = 0; i < 8; ++i) {
+    SCOPED_TRACE(i);
+    const LayerTable table = alike(8, 2 + i % 3, 4 + i % 5);
+    const Profile profile = layer_profile(table);
+    const Graph model = layer_graph(table);
+    const int64_t memory_bytes = 200 + 7 * i;
+    const std::string schedule = i % 4 == 3 ? "interleaved-1f1b" : "looped-bfs";
+    const auto best_s = best_of_splits(profile, model, schedule, 2, 4, memory_bytes);
+    ASSERT_TRUE(best_s);
+    const Planned found = planned(table, asked(schedule, 2, 2, memory_bytes));
+    EXPECT_DOUBLE_EQ(found.simulation.makespan_s, *best_s);
+  }
 }
 
 TEST(Layers, WithOneStagePerRankNoRoughPlanIsBelowTheBound) {

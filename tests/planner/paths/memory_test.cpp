@@ -111,9 +111,10 @@ TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
   EXPECT_GT(sharp, held / 4);
 }
 
-/// Paths of a split alone, with the least that each rank recomputes.
+/// Paths of a split alone, with the least that each rank recomputes, and with what it recomputes by
+/// prices of backwards.
 TEST(SplitMemory, NoSplitFitsAndIsFasterThanItsPaths) {
-  int64_t fitting = 0, recompute = 0, sharp = 0;
+  int64_t fitting = 0, recompute = 0, sharp = 0, priced = 0, best = 0;
   for_each_case(150, 350, false, [&](const MemoryCase& one, std::mt19937_64&) {
     for (const auto& [begins, step_s] : one.best_s) {
       const double least_s = one.paths->split_s(begins);
@@ -122,11 +123,19 @@ TEST(SplitMemory, NoSplitFitsAndIsFasterThanItsPaths) {
       ++fitting;
       recompute += least_s > one.paths->longest_s(one.paths->times().of(begins)) * (1 + rounding);
       sharp += least_s > step_s * (1 - 1e-9);
+      const double expected_s = one.paths->expected_s(begins);
+      if (expected_s == never_s) continue;
+      const double priced_s = one.paths->backward_prices(begins).seconds;
+      EXPECT_GE(priced_s, step_s * (1 - rounding));
+      priced += priced_s < expected_s;
+      best += priced_s < step_s * (1 + rounding);
     }
   });
   EXPECT_GT(fitting, 300);
   EXPECT_GT(recompute, fitting / 5);
   EXPECT_GT(sharp, fitting / 5);
+  EXPECT_GT(priced, 0);
+  EXPECT_GT(best, fitting * 9 / 10);
 }
 
 }  // namespace
