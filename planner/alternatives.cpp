@@ -35,8 +35,8 @@ Alternative alternative(const SearchCase& of, size_t space) {
   const auto opened = of.search.open(of.search.layouts()[space]);
   const LayoutSpace::Result run = opened->plan(found.best->begins, {});
   const auto& [slicing, costs, simulation] = run.evaluated;
-  found.best->outcome.step_s =
-      simulation.makespan_s;  // shorter where it was too slow to be improved
+  // A search leaves recompute where it is in splits far above the best; a plan does not.
+  found.best->outcome.step_s = simulation.makespan_s;
   Alternative result{searched_row(of, of.search, space, found),
                      *std::ranges::max_element(simulation.peak_memory_bytes),
                      {}};

@@ -44,7 +44,7 @@ std::vector<std::vector<int>> RecomputeFit::intervals(const Slicing& slicing) co
   return ranks;
 }
 
-/// What ranks of the same layers freed before, and then held.
+/// Takes over what ranks of the same layers freed before, and then held.
 void RecomputeFit::recall(const std::vector<std::vector<int>>& of_ranks,
                           std::vector<ToFree>& wanted,
                           std::vector<std::optional<RankMemory>>& settled) {
