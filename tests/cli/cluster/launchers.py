@@ -1,7 +1,10 @@
 """Real launchers for the tests of `penstock execute`: ranks by hand, Open MPI, a Slurm of one
 machine."""
 
+import contextlib
+import itertools
 import os
+import random
 import shutil
 import signal
 import socket
@@ -18,6 +21,8 @@ from pipelines import TORCHRUN, clean_environment
 MARK = "PENSTOCK_TEST_MARK"
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "MPI_LOCALRANKID", "RANK", "SLURM_PROCID")
 PATIENCE_S = 300  # only what really hangs fails by it
+FAREWELL_S = 20  # for the children of a killed process to end
+PORTS_OF_PROCESS = 1000
 
 
 def need(*programs):
@@ -35,10 +40,26 @@ def need_root(what):
         pytest.skip(f"{what} needs root")
 
 
+def own_ports():
+    """Ports below those that the system deals out, in an endless random order: between the choice
+    of one and its use, seconds later, no socket of another test gets it. Each process of pytest has
+    its own."""
+    first_dealt = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    end = first_dealt - PORTS_OF_PROCESS * worker
+    ports = range(end - PORTS_OF_PROCESS, end)
+    return itertools.cycle(random.sample(ports, len(ports)))
+
+
+OWN_PORTS = own_ports()
+
+
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    for port in itertools.islice(OWN_PORTS, PORTS_OF_PROCESS):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind(("", port))
+            return port
+    raise OSError("no port below those that the system deals out is free")
 
 
 def marked_environment(**more):
@@ -84,16 +105,23 @@ def start(command, environment):
 
 
 def end_all(processes):
-    """(status, output, errors) of each."""
-    results = []
+    """(status, output, errors) of each. Where one hangs, the error has what all of them said."""
     try:
+        return [said(process, PATIENCE_S) for process in processes]
+    except subprocess.TimeoutExpired as hang:
+        statuses = [process.poll() for process in processes]
         for process in processes:
-            output, errors = process.communicate(timeout=PATIENCE_S)
-            results.append((process.returncode, output, errors))
+            process.kill()
+        told = [said(process, FAREWELL_S)[1:] for process in processes]
+        raise AssertionError(f"{hang}; statuses {statuses}, said {told}") from hang
     finally:
         for process in processes:
             process.kill()
-    return results
+
+
+def said(process, patience_s):
+    output, errors = process.communicate(timeout=patience_s)
+    return process.returncode, output, errors
 
 
 def start_by_hand(commands, environment, prefixes=None, address="127.0.0.1"):
