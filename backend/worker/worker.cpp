@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 #include <c10/util/Logging.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/headeronly/version.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -38,12 +40,21 @@ namespace penstock {
 
 namespace {
 
+// For supervisors whose ranks have just met to find each other.
+constexpr double kAllHaveCome_s = 30;
+
 nlohmann::json read_line() {
   std::string line;
   if (!std::getline(std::cin, line)) {
     throw std::runtime_error("penstock-worker is started by penstock, which gives it its task");
   }
   return nlohmann::json::parse(line);
+}
+
+/// Is there something to read by then?
+bool has_input(double seconds) {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  return poll(&input, 1, static_cast<int>(seconds * 1e3)) > 0;
 }
 
 /// Hosts the store, or finds its address.
@@ -78,6 +89,9 @@ void introduce_supervisors(const WorkerTask& task, SharedStore& store, const std
   if (task.process == 0) {
     store.set("fleet",
               nlohmann::json(FleetAddress{host, task.fleet_port, task.fleet_token}).dump());
+    const double patience_s = std::min(kAllHaveCome_s, task.start_timeout_s);
+    if (!has_input(patience_s))
+      throw PeerError(-1, fmt::format("not all ranks had come {:g} s after they met", patience_s));
     read_line();  // the others have come
   } else {
     nlohmann::json event = nlohmann::json::parse(store.get("fleet"));

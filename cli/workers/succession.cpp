@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
 #include <thread>
 #include <tuple>
@@ -53,6 +54,16 @@ std::string Workers::gone() const {
                                               : fmt::format("ranks {}", fmt::join(lost_, ", "));
   return fmt::format(
       "the penstock of {} is gone: it was killed, its node failed, or the network did", who);
+}
+
+/// A word on the supervisors that a leader waits for.
+std::string Workers::not_come() const {
+  std::set<int> missing = crew_;
+  for (int process = 0; crew_.empty() && process < processes_; ++process) missing.insert(process);
+  missing.erase(process_);
+  for (const auto& [process, member] : members_.all())
+    if (member.has_come) missing.erase(process);
+  return fmt::format("The penstock of process {} had not come yet.", fmt::join(missing, ", "));
 }
 
 std::map<int, RankSlots> Workers::slots_of_own() const {
@@ -113,8 +124,10 @@ std::set<int> Workers::supervisors_left() const {
 bool Workers::may_follow() {
   why_it_ends_.clear();
   if (!fleet_) return true;
-  if (!leads() || !all_have_come())
+  if (!leads())
     why_it_ends_ = "Not all ranks had come yet.";
+  else if (!all_have_come())
+    why_it_ends_ = not_come();
   else if (!may_go_on())
     why_it_ends_ = "Too few supervisors are left: others may go on.";
   return why_it_ends_.empty();

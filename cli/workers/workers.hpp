@@ -180,6 +180,7 @@ class Workers {
   bool any_runs_elsewhere() const;
   bool all_have_come() const;
   std::string gone() const;
+  std::string not_come() const;
   std::map<int, RankSlots> slots_of_own() const;
   std::map<int, RankSlots> slots_of_all() const;
   HeldByProcess holders() const;

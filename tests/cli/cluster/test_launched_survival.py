@@ -8,11 +8,12 @@ import random
 import re
 import signal
 import time
+from datetime import timedelta
 
 import pytest
 
-from launchers import (end_all, marked_environment, prefix_of, processes_of, ranks_by_hand, start,
-                       start_by_hand, wait_until_none_is_left)
+from launchers import (end_all, free_port, marked_environment, prefix_of, processes_of,
+                       ranks_by_hand, start, start_by_hand, wait_until_none_is_left)
 from pipelines import (PENSTOCK, execute_json, good_plan, model_path, needs_backend, torch, vectors,
                        write_plan)
 from running import endless_plan, until
@@ -90,6 +91,23 @@ def test_the_processes_that_a_launcher_watches_stay(tmp_path, request, launcher)
     assert status == 0, errors
     assert json.loads(output)["losses"] == execute_json(plan)["losses"]
     assert_all_survived(FAULTS, errors)
+
+
+def test_a_supervisor_that_is_lost_before_it_is_known_is_not_waited_for(tmp_path):
+    """Its rank is played here: it agrees with rank 0 on what to run, and no more is heard of it."""
+    port, run = free_port(), "half"
+    places = {"RANK": 0, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+              "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 2, "TORCHELASTIC_RUN_ID": run,
+              "TORCHELASTIC_RESTART_COUNT": 0}
+    process = start([PENSTOCK, "execute", good_plan(tmp_path), *SURVIVES, "--start-timeout", "5s"],
+                    marked_environment(**places))
+    tcp = torch.distributed.TCPStore("127.0.0.1", port, timeout=timedelta(minutes=1))
+    store = torch.distributed.PrefixStore(f"penstock/{run}/0/", tcp)
+    store.set("handshake/1", store.get("handshake/0"))
+    (status, _, errors), = end_all([process])
+    assert status == 1
+    assert "not all ranks had come 5 s after they met" in errors
+    assert "The penstock of process 1 had not come yet." in errors
 
 
 # Runs without an end of their own.
