@@ -51,10 +51,10 @@ class BoxBound::Search {
       std::vector<int> begins;
       const bool below = answer_paths(begins);
       if (result_.seconds >= aim_.enough_s) break;
-      bool more = answer_splits();
+      bool more = known_.holds_too_much();
+      more = answer_splits() || more;
       for (size_t stage = 1; below && stage < stages(); ++stage)
         more = known_.add_place(stage, begins[stage]) || more;
-      more = more || known_.holds_too_much();
       if (!more || center_s_ <= result_.seconds * (1 + near_center)) break;
       if (known_.game().work() > max_work) break;
       const bool better = result_.seconds > before_s * (1 + sharp_enough) ||
@@ -152,7 +152,8 @@ class BoxBound::Search {
 
   void conclude(const DivisionChoice& choice) {
     narrow();
-    known_.solve();
+    const bool closed = result_.seconds >= aim_.enough_s;
+    if (!closed) known_.solve();
     const Times optimum = known_.mixture();
     if (center_.empty()) center_ = optimum;
     const DivisionChoice::Means means = this->means(optimum);
@@ -160,7 +161,7 @@ class BoxBound::Search {
     for (size_t s = 1; s < stages(); ++s)
       result_.begins[s] = result_.begins[s - 1] + means.stages[s - 1];
     result_.known = known_.known(center_);
-    if (!result_.box || result_.seconds >= aim_.enough_s) return;
+    if (!result_.box || closed) return;
     result_.choice = choice.choose(means, known_.game(), aim_.enough_s);
   }
 

@@ -19,22 +19,33 @@ class DealtHull {
     std::vector<int> units;  // by stage of the rank
     double seconds = 0;
   };
-  /// There is at least one way. Planes rise or fall by `steepest` seconds per unit at most.
-  DealtHull(std::vector<Way> ways, double steepest);
-  DealtHull(DealtHull&&) noexcept;
-  ~DealtHull();
-
   /// A linear function of the units of stages that no way is below.
   struct Plane {
     std::vector<double> slopes;  // by stage
     double at_none = 0;          // its value where no stage has units
   };
+  /// A part of the hull, of mixtures of as many ways as there are stages, and one more.
+  struct Facet;
+  using Facets = std::vector<std::shared_ptr<const Facet>>;
+
+  /// There is at least one way. Planes rise or fall by `steepest` seconds per unit at most.
+  /// `known`: facets of the hull of these ways and others.
+  DealtHull(std::vector<Way> ways, double steepest, const Facets& known = {});
+  DealtHull(DealtHull&&) noexcept;
+  ~DealtHull();
+
   /// The plane that is highest for a mean of units.
   Plane below(const std::vector<double>& units);
+  const Facets& facets() const { return facets_; }
 
  private:
+  void make_programme();
+  void keep_facet(const Plane& plane);
+
   std::vector<Way> ways_;
-  std::unique_ptr<ClpSimplex> lp_;
+  double steepest_;
+  std::unique_ptr<ClpSimplex> lp_;  // made when first needed
+  Facets facets_;                   // that are known
 };
 
 }  // namespace penstock

@@ -26,9 +26,11 @@ KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Share
                                      memory_ != nullptr);
   for (Row& row : rows) add_row(std::move(row));
   begin_places(known);
-  for (const auto& of_rank : ways) {
+  for (size_t rank = 0; rank < ways.size(); ++rank) {
     hulls_.emplace_back();
-    if (of_rank) hulls_.back().emplace(*of_rank, scale_s_);
+    if (ways[rank])
+      hulls_.back().emplace(*ways[rank], scale_s_,
+                            known.hulls.empty() ? DealtHull::Facets() : known.hulls[rank]);
   }
 }
 
@@ -57,7 +59,7 @@ void KnownGame::begin_places(const Known& known) {
 void KnownGame::solve() {
   for (Row& row : unpaid_) add_row(std::move(row));
   unpaid_.clear();
-  if (game_->solve() && memory_) find_prices();
+  solved_ = game_->solve();
 }
 
 void KnownGame::drop_far() {
@@ -67,7 +69,8 @@ void KnownGame::drop_far() {
 }
 
 /// A price for each rank whose memory the mixture breaks.
-void KnownGame::find_prices() {
+bool KnownGame::holds_too_much() {
+  if (!memory_ || !solved_) return false;
   const std::vector<std::vector<SplitTimes::Place>> places = this->places();
   const std::vector<double> longer_s = game_->longer_s(), owed_s = game_->owed_s();
   std::vector<MemoryPrices> broken = memory_->broken(places, longer_s, owed_s, scale_s_);
@@ -81,6 +84,7 @@ void KnownGame::find_prices() {
   }
   for (const MemoryPrices& prices : broken)
     unpaid_.push_back({nullptr, std::make_shared<SplitMemory::Priced>(*memory_, prices)});
+  return !unpaid_.empty();
 }
 
 Times KnownGame::middle() const {
@@ -169,7 +173,9 @@ KnownGame::Known KnownGame::known(const Times& other) const {
   const std::vector<double> weights = game_->row_weights();
   const double near_s = game_->seconds() * (1 - kept_within);
   PathGame::Basis basis = game_->basis();
-  Known known{{}, known_.places, {std::move(basis.limits), {}, {}}};
+  Known known{{}, {}, known_.places, {std::move(basis.limits), {}, {}}};
+  for (const auto& hull : hulls_)
+    known.hulls.push_back(hull ? hull->facets() : DealtHull::Facets());
   for (size_t i = 0; i < weights.size(); ++i) {
     const Row& row = known_.rows[i];
     const bool matters =

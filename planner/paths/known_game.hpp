@@ -21,10 +21,12 @@ class KnownGame {
     std::shared_ptr<const ProgramPaths::Path> path;
     std::shared_ptr<const SplitMemory::Priced> memory;
   };
-  /// Rows that matter for a box, units at which stages begin, the lowest and the highest first,
-  /// and how the solution of its game stands to them, to start with for boxes inside.
+  /// Rows that matter for a box, what is known of the hulls of ranks' recompute, units at which
+  /// stages begin, the lowest and the highest first, and how the solution of its game stands to
+  /// them, to start with for boxes inside.
   struct Known {
     std::vector<Row> rows;
+    std::vector<DealtHull::Facets> hulls;  // by rank
     std::vector<std::vector<int>> places;  // by stage
     PathGame::Basis basis;                 // places stage by stage
   };
@@ -34,10 +36,9 @@ class KnownGame {
             const Known& known);
 
   PathGame& game() { return *game_; }
-  /// With prices of memory for what the mixture of places of the last solution holds too much.
   void solve();
-  /// Does the mixture of places hold too much, which the next solution has to pay for?
-  bool holds_too_much() const { return !unpaid_.empty(); }
+  /// Does the mixture of places hold too much? The next solution then has to pay for it.
+  bool holds_too_much();
   /// Forgets rows that its solution is far from.
   void drop_far();
   /// The mixture of paths that the game was solved for, and the prices of memory.
@@ -58,7 +59,6 @@ class KnownGame {
 
  private:
   void begin_places(const Known& known);
-  void find_prices();
   void add_row(Row row);
   double of_begin(const Row& row, size_t stage, int unit) const;
   std::vector<std::vector<SplitTimes::Place>> places() const;
@@ -70,6 +70,7 @@ class KnownGame {
   const SharedUnits* shared_;
   std::vector<std::optional<DealtHull>> hulls_;  // of ranks
   double scale_s_ = 0;
+  bool solved_ = false;                             // else no mixture is in the box
   std::vector<Row> unpaid_;                         // prices for the next solution
   Known known_;                                     // without the basis
   std::vector<std::pair<size_t, int>> all_places_;  // stage and unit, as the game has them

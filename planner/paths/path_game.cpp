@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 namespace penstock {
 
@@ -40,15 +41,15 @@ PathGame::PathGame(const SplitBox& box, const std::vector<int>& rank_of_stage, i
     const auto s = static_cast<size_t>(stage);
     limit(stage_row(stage), box.stages.low[s], box.stages.high[s]);
   }
-  lp_->addColumn(0, nullptr, nullptr, -COIN_DBL_MAX, COIN_DBL_MAX, 1);
+  add_column({}, {}, -COIN_DBL_MAX, 1);
   for (int rank = 0; rank < ranks_; ++rank) {
     const auto r = static_cast<size_t>(rank);
     const int row = rank_row(rank);
     limit(row, box.ranks.low[r], box.ranks.high[r]);
-    for (const double sign : {1.0, -1.0}) lp_->addColumn(1, &row, &sign, 0, COIN_DBL_MAX, 1);
+    for (const double sign : {1.0, -1.0}) add_column({row}, {sign}, 0, 1);
   }
   const auto add_columns = [&](int count, double cost) {
-    for (; count > 0; --count) lp_->addColumn(0, nullptr, nullptr, 0, COIN_DBL_MAX, cost);
+    for (; count > 0; --count) add_column({}, {}, 0, cost);
   };
   if (!recompute_) return;
   add_columns(stages(), 0);
@@ -56,6 +57,32 @@ PathGame::PathGame(const SplitBox& box, const std::vector<int>& rank_of_stage, i
 }
 
 PathGame::~PathGame() = default;
+
+void PathGame::Pending::add(const std::vector<int>& at, const std::vector<double>& values,
+                            double low, double cost) {
+  indices.insert(indices.end(), at.begin(), at.end());
+  elements.insert(elements.end(), values.begin(), values.end());
+  starts.push_back(static_cast<int>(indices.size()));
+  lows.push_back(low);
+  costs.push_back(cost);
+}
+
+void PathGame::add_column(const std::vector<int>& rows, const std::vector<double>& elements,
+                          double low, double cost) {
+  if (rows_.count() > 0) add_pending();
+  columns_.add(rows, elements, low, cost);
+}
+
+void PathGame::add_pending() {
+  const Pending rows = std::exchange(rows_, {}), columns = std::exchange(columns_, {});
+  const std::vector<double> highs(rows.lows.size() + columns.lows.size(), COIN_DBL_MAX);
+  if (rows.count() > 0)
+    lp_->addRows(rows.count(), rows.lows.data(), highs.data(), rows.starts.data(),
+                 rows.indices.data(), rows.elements.data());
+  if (columns.count() > 0)
+    lp_->addColumns(columns.count(), columns.lows.data(), highs.data(), columns.costs.data(),
+                    columns.starts.data(), columns.indices.data(), columns.elements.data());
+}
 
 /// The end of the last stage, which no place says, is left out of its row and of its rank's.
 void PathGame::limit(int row, double low, double high) {
@@ -78,7 +105,7 @@ void PathGame::add_place(int stage, int unit, const std::vector<double>& seconds
     rows.push_back(first_added() + static_cast<int>(row));
     elements.push_back(-seconds[row] / scale_);
   }
-  lp_->addColumn(static_cast<int>(rows.size()), rows.data(), elements.data(), 0, COIN_DBL_MAX, 0);
+  add_column(rows, elements, 0, 0);
   ++places_;
 }
 
@@ -89,8 +116,8 @@ void PathGame::add_row(std::vector<int> columns, std::vector<double> elements, d
     columns.push_back(first_place() + static_cast<int>(i));
     elements.push_back(-seconds[i] / scale_);
   }
-  lp_->addRow(static_cast<int>(columns.size()), columns.data(), elements.data(), ends / scale_,
-              COIN_DBL_MAX);
+  if (columns_.count() > 0) add_pending();
+  rows_.add(columns, elements, ends / scale_, 0);
 }
 
 void PathGame::add_path(double ends, const std::vector<double>& seconds,
@@ -149,6 +176,7 @@ PathGame::Basis PathGame::basis() const {
 }
 
 void PathGame::start(const Basis& basis) {
+  add_pending();
   lp_->createStatus();
   size_t at = 0;
   const auto next = [&](const std::vector<char>& from) {
@@ -164,6 +192,7 @@ void PathGame::start(const Basis& basis) {
 }
 
 bool PathGame::solve() {
+  add_pending();
   lp_->dual();
   work_ += int64_t{lp_->numberIterations()} * (lp_->numberRows() + lp_->numberColumns());
   return lp_->isProvenOptimal();

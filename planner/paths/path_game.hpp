@@ -66,6 +66,16 @@ class PathGame {
   std::vector<double> owed_s() const;
 
  private:
+  /// Rows or columns: one by one they take the solver longer than its steps.
+  struct Pending {
+    std::vector<int> starts{0}, indices;
+    std::vector<double> elements, lows, costs;
+
+    int count() const { return static_cast<int>(lows.size()); }
+    void add(const std::vector<int>& at, const std::vector<double>& values, double low,
+             double cost);
+  };
+
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
   int stage_row(int stage) const { return stages() - 1 + stage; }
   int rank_row(int rank) const { return 2 * stages() - 1 + rank; }
@@ -75,6 +85,9 @@ class PathGame {
   int first_over() const { return first_longer() + stages(); }
   int first_place() const { return recompute_ ? first_over() + ranks_ : first_longer(); }
   void limit(int row, double low, double high);
+  void add_column(const std::vector<int>& rows, const std::vector<double>& elements, double low,
+                  double cost);
+  void add_pending();
   std::vector<double> solution_s(int first, int count) const;
   void add_row(std::vector<int> columns, std::vector<double> elements, double ends,
                const std::vector<double>& seconds);
@@ -87,6 +100,7 @@ class PathGame {
   int places_ = 0;
   int64_t work_ = 0;
   std::unique_ptr<ClpSimplex> lp_;
+  Pending rows_, columns_;  // which the solver does not know yet: of one kind at a time
 };
 
 }  // namespace penstock

@@ -18,6 +18,11 @@ double mean(const std::vector<double>& sums, const Places& places) {
 
 }  // namespace
 
+bool MemoryPrices::any(size_t stage) const {
+  return own[stage] != 0 || saved[stage] != 0 || for_weight[stage] != 0 || unit[stage] != 0 ||
+         second[stage] != 0 || whole[stage] != 0;
+}
+
 void MemoryPrices::add(const MemoryPrices& other, double times) {
   for (size_t s = 0; s < own.size(); ++s) {
     own[s] += times * other.own[s];
@@ -95,6 +100,11 @@ SplitMemory::Priced::Priced(const SplitMemory& memory, const MemoryPrices& price
   std::vector<double> least(units + 1);
   for (size_t s = 0; s < memory.rank_of_stage_.size(); ++s) {
     std::ranges::fill(least, 0.0);
+    if (!prices.any(s)) {
+      until_.push_back(least);
+      before_.push_back(least);
+      continue;
+    }
     const double second = (prices.second[s] - prices.whole[s]) / memory.speed_[s];
     for (const auto& [unit, seconds, bytes] : memory.steps_)
       least[unit + 1] += std::min(0.0, second * seconds - prices.saved[s] * bytes);

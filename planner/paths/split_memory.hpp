@@ -39,6 +39,7 @@ struct MemoryPrices {
 
   explicit MemoryPrices(size_t stages)
       : own(stages, 0.0), saved(own), for_weight(own), unit(own), second(own), whole(own) {}
+  bool any(size_t stage) const;
   /// All but those of seconds.
   void add(const MemoryPrices& other, double times);
 };
