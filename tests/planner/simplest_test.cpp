@@ -69,7 +69,7 @@ TEST(Simplest, PrefersWholeModulesWithinTheTolerance) {
     SCOPED_TRACE(name);
     PENSTOCK_MODEL(path, name);
     const ProfiledModel f(path);
-    PlanRequest request{.ranks = 2, .data_parallel = 1};
+    PlanRequest request{.ranks = 2, .data_parallel = 1, .effort = 1'000'000};
     const Planned fastest = f.plan(request);
     request.tolerance = 0.3;
     const Planned simple = f.plan(request);

@@ -18,16 +18,19 @@ using ::testing::HasSubstr;
 TEST(Plan, SaysWhatWouldFitWhereNothingDoes) {
   PENSTOCK_MODEL(path, "transformer-text");
   const ProfiledModel f(path);
-  const std::string message = f.error({.ranks = 2, .memory_bytes = 1000});
+  PlanRequest request{.ranks = 2, .memory_bytes = 1000, .effort = 1'000'000};
+  const std::string message = f.error(request);
   EXPECT_THAT(message,
               AllOf(HasSubstr("--memory"), HasSubstr("no plan fits"), HasSubstr("too much")));
-  // The memory that it names is enough, and a byte less than the least peak is not.
+  // The memory that it names is enough.
   const std::string before = "It would fit with ";
   const size_t at = message.find(before) + before.size();
   const int64_t mebibytes = std::stoll(message.substr(at));
-  EXPECT_EQ(f.error({.ranks = 2, .memory_bytes = mebibytes << 20}), "");
-  const std::string restricted = f.error(
-      {.ranks = 2, .schedules = {"gpipe"}, .microbatches = 2, .memory_bytes = mebibytes << 20});
+  request.memory_bytes = mebibytes << 20;
+  EXPECT_EQ(f.error(request), "");
+  request.schedules = {"gpipe"};
+  request.microbatches = 2;
+  const std::string restricted = f.error(request);
   if (!restricted.empty()) {
     EXPECT_THAT(restricted, HasSubstr("--schedule"));
   }
@@ -48,8 +51,9 @@ TEST(Plan, RefusesToChooseMicrobatchesForACoupledBatch) {
   ASSERT_EQ(f.model.batch_coupled, true);
   EXPECT_THAT(f.error({.ranks = 2}),
               AllOf(HasSubstr("--microbatches"), HasSubstr("--allow-batch-coupling")));
-  EXPECT_EQ(f.plan({.ranks = 2, .microbatches = 4}).warnings.size(), 1u);
-  EXPECT_EQ(f.plan({.ranks = 2, .allow_batch_coupling = true}).warnings.size(), 1u);
+  EXPECT_EQ(f.plan({.ranks = 2, .microbatches = 4, .effort = 1'000'000}).warnings.size(), 1u);
+  const Planned any = f.plan({.ranks = 2, .allow_batch_coupling = true, .effort = 1'000'000});
+  EXPECT_EQ(any.warnings.size(), 1u);
 }
 
 TEST(Plan, WarnsWhereCouplingIsUnknown) {
