@@ -1,4 +1,4 @@
-// What the planner says of a request: defaults, refusals, warnings, clusters.
+// Requests to the planner: defaults, refusals, warnings, clusters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
