@@ -5,6 +5,7 @@
 #include <set>
 
 #include "planner/layouts/layer_fit.hpp"
+#include "planner/paths/rank_paths.hpp"
 #include "planner/paths/shared_units.hpp"
 #include "simulator/memory/value_lives.hpp"
 
@@ -97,26 +98,30 @@ std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryL
 /// Null where units are no layers.
 std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
                                                 const PipelineLayout& layout,
-                                                const MemoryLimit& limit,
-                                                const Placement& placement, const ChainCosts& costs,
+                                                const MemoryLimit& limit, const Program& compute,
+                                                const ChainCosts& costs,
                                                 const std::vector<HeldAtOnce>& moments) {
   if (!context.inputs.model.layers || context.chain.begins() != context.inputs.units)
     return nullptr;
+  const Placement placement = penstock::placement(compute);
+  const SplitTimes times(costs, placement, layout.speeds());
+  const ProgramPaths paths(compute, times, posts_when_reached(context.inputs.network.link()));
   auto recompute = std::make_shared<const WholeRecompute>(
       context.bytes(layout), recompute_choices(context, layout), kept_for_weight(context, layout),
       placement, layout.speeds(), moments, limits_of_ranks(layout, limit));
-  return std::make_shared<const SharedUnits>(costs, placement, layout.speeds(),
-                                             std::move(recompute), times_of_recompute(layout));
+  return std::make_shared<const SharedUnits>(times, rank_paths(paths), std::move(recompute),
+                                             1 + layout.measured->first_microbatch_excess);
 }
 
 }  // namespace
 
 double shared_units_s(const LayoutContext& context, const PipelineLayout& layout,
-                      const Placement& placement, const MemoryLimit& limit,
-                      const ChainCosts& costs) {
+                      const MemoryLimit& limit, const ChainCosts& costs) {
   if (!limit.any() || !layout.schedule) return 0;
+  if (!std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; })) return 0;
+  const Program compute = layout.compute();
   const auto shared =
-      shared_units(context, layout, limit, placement, costs, fullest_moments(layout.compute()));
+      shared_units(context, layout, limit, compute, costs, fullest_moments(compute));
   return shared ? shared->step_s() : 0;
 }
 
@@ -134,7 +139,7 @@ ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const Pipe
                                         moments, limits, first),
           std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
                                            placement, layout.speeds(), moments, limits),
-          shared_units(context, layout, limit, placement, costs, moments)};
+          shared_units(context, layout, limit, compute, costs, moments)};
 }
 
 }  // namespace penstock

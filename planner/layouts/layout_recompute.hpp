@@ -21,8 +21,7 @@ RecomputeBound recompute_bound(const PipelineLayout& layout,
 
 /// No split of the layout is faster, whatever its ranks recompute; 0 where units are no layers.
 double shared_units_s(const LayoutContext& context, const PipelineLayout& layout,
-                      const Placement& placement, const MemoryLimit& limit,
-                      const ChainCosts& costs);
+                      const MemoryLimit& limit, const ChainCosts& costs);
 
 /// Recompute for the paths of the program.
 ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,

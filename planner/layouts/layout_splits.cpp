@@ -133,7 +133,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                          limit.reserved_bytes);
   PlacedSpace::Recompute recompute{limit.max_bytes,
                                    recompute_bound(layout, recompute_choices(context, layout)),
-                                   shared_units_s(context, layout, placement, limit, costs)};
+                                   shared_units_s(context, layout, limit, costs)};
   return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
                                        limit.reserved_bytes, std::move(recompute));
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/open/in_parallel.hpp"
+#include "planner/paths/full_ranks.hpp"
 #include "planner/paths/walk.hpp"
 
 namespace penstock {
@@ -128,6 +129,7 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   node->bounded = true;
   node->bound_s = std::max(node->bound_s, bound->seconds);
   node->mixture = std::move(bound);
+  if (node->number == 0) bound_full_ranks(*node, aim(incumbent).enough_s);
   std::optional<std::vector<int>> split;
   if (!node->box.begins.single()) split = near(*node, aim(incumbent).enough_s);
   if (node->number == 0 && !node->box.begins.single() && PartTree::applies_to(bounds_.paths()))
@@ -136,6 +138,14 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
                                         order_);
   enqueue(std::move(node), incumbent);
   return split;
+}
+
+/// No split may take less than `enough_s`, for some ranks have as many units as they can.
+void BoxTree::bound_full_ranks(Node& node, double enough_s) {
+  if (!bounds_.paths().shared()) return;
+  FullRanks full(bounds_.paths());
+  if (full.take(node.box, enough_s)) node.bound_s = std::max(node.bound_s, enough_s);
+  effort_ += full.followed() * bounds_.paths().actions() / actions_per_effort;
 }
 
 /// A split whose stages begin about where those of the mixture do, where it may be the best.

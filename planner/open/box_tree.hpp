@@ -56,6 +56,7 @@ class BoxTree : public OpenSplits {
   BoxBound::Aim aim(const SplitRank* incumbent) const;
   void bound_ahead(const NodePointer& next, const SplitRank* incumbent);
   std::optional<std::vector<int>> bound(NodePointer node, const SplitRank* incumbent);
+  void bound_full_ranks(Node& node, double enough_s);
   std::optional<std::vector<int>> near(const Node& node, double enough_s);
   std::optional<std::vector<int>> once(std::vector<int> begins);
   bool by_parts() const { return parts_ && parts_->tabulated(); }

@@ -8,10 +8,10 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/open/chain_part.hpp"
 #include "planner/open/open_splits.hpp"
+#include "planner/open/part_bound.hpp"
 #include "planner/paths/box_bound.hpp"
-#include "planner/paths/chain_part.hpp"
-#include "planner/paths/part_bound.hpp"
 #include "planner/paths/split_box.hpp"
 
 namespace penstock {

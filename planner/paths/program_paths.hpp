@@ -69,6 +69,7 @@ class ProgramPaths {
     double share;
   };
   std::vector<Path> longest(const Times& times) const;
+  Path longest_path(const Times& times) const;
 
   struct Follows {
     int node = -1;
@@ -88,7 +89,6 @@ class ProgramPaths {
 
   std::vector<double> ends(const Times& times) const;
   Path path_to(int last, const Times& times, const std::vector<double>& ends) const;
-  Path longest_path(const Times& times) const;
   std::optional<Times> expected(const std::vector<int>& begins) const;
   double least_s(const Path& path, const Times& kept, const std::vector<int>& begins) const;
   std::pair<int, double> optimizer(const Times& times) const;  // of the rank with the longest

@@ -9,76 +9,140 @@
 
 namespace penstock {
 
-SharedUnits::SharedUnits(const ChainCosts& costs, const Placement& placement,
-                         const RankSpeeds& speeds, std::shared_ptr<const WholeRecompute> recompute,
-                         double times)
-    : sums_(costs, placement.microbatches, WorkSums::prefixes(costs.units())),
-      units_(costs.units()),
-      linked_(std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; })),
-      speeds_(speeds),
+namespace {
+
+constexpr double endless_s = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+SharedUnits::SharedUnits(const SplitTimes& times, const std::vector<std::vector<Times>>& paths,
+                         std::shared_ptr<const WholeRecompute> recompute, double first)
+    : times_(times),
+      all_(times_.all()),
+      units_(times_.units()),
+      most_(1 + units_ - times_.stages()),
       recompute_(std::move(recompute)),
-      times_(times),
-      stages_(static_cast<size_t>(placement.ranks)),
-      stage_count_(placement.rank_of_stage.size()) {
-  for (size_t stage = 0; stage < stage_count_; ++stage)
-    stages_[static_cast<size_t>(placement.rank_of_stage[stage])].push_back(stage);
-  smallest_s_.push_back(0);
-  for (int unit = 0; unit < units_; ++unit) smallest_s_.push_back(sums_.inputs(unit, unit + 1, 0));
-  std::sort(smallest_s_.begin() + 1, smallest_s_.end());
-  std::partial_sum(smallest_s_.begin(), smallest_s_.end(), smallest_s_.begin());
-}
-
-/// The least wherever the stage begins.
-const SharedUnits::Least& SharedUnits::least(size_t stage, int units) const {
-  constexpr double never = std::numeric_limits<double>::infinity();
-  const auto [known, fresh] = known_.try_emplace({stage, units}, Least{never, never});
-  if (!fresh) return known->second;
-  const int behind = static_cast<int>(stage_count_ - 1 - stage);
-  const int low = behind == 0 ? units_ - units : static_cast<int>(stage);
-  const int high = stage == 0 ? 0 : units_ - behind - units;
-  auto& [least_inputs_s, least_all_s] = known->second;
-  for (int begin = low; begin <= high; ++begin) {
-    const int end = begin + units;
-    const double inputs_s = sums_.inputs(begin, end, 1);
-    least_inputs_s = std::min(least_inputs_s, inputs_s);
-    least_all_s = std::min(least_all_s, inputs_s + sums_.weights(begin, end));
+      stages_(paths.size()) {
+  for (size_t stage = 0; stage < times_.rank_of_stage().size(); ++stage)
+    stages_[static_cast<size_t>(times_.rank_of_stage()[stage])].push_back(stage);
+  for (size_t rank = 0; rank < paths.size(); ++rank) {
+    paths_.emplace_back();
+    for (const Times& weights : paths[rank])
+      paths_.back().push_back(rank_path(rank, weights, first));
   }
-  return known->second;
 }
 
-/// Seconds without recompute: the rank's own, and those of a microbatch through the `before` units
-/// before its first stage, there and back.
-double SharedUnits::own_load_s(size_t rank, const Dealt& dealt, int before) const {
-  const double head_s = sums_.bare_forward(0, before), tail_s = sums_.bare_input(0, before);
-  double inputs_s = 0, all_s = 0;
-  for (size_t i = 0; i < dealt.size(); ++i) {
-    const Least& stage = least(stages_[rank][i], dealt[i]);
-    inputs_s += stage.inputs_s;
-    all_s += stage.all_s;
+/// The least that a path passes in a stage of so many units, wherever it begins; empty: nothing.
+std::vector<double> SharedUnits::stage_s(const Times& weights, int stage) const {
+  std::vector<size_t> passed;
+  for (int kind = 0; kind < static_cast<int>(SplitTime::units); ++kind) {
+    const size_t time = times_.at(static_cast<SplitTime>(kind), stage);
+    if (weights[time] != 0) passed.push_back(time);
   }
-  const double speed = speeds_.relative()[rank];
-  return head_s + std::max(tail_s + inputs_s / speed, all_s / speed);
+  if (passed.empty()) return {};
+  std::vector<double> least_s{endless_s};
+  for (int units = 1; units <= most_; ++units) {
+    least_s.push_back(endless_s);
+    const auto [first, last] = times_.begins(stage, units);
+    for (int begin = first; begin <= last; ++begin) {
+      double seconds = 0;
+      for (const size_t time : passed)
+        seconds += weights[time] * times_.of_stage(time, begin, begin + units);
+      least_s.back() = std::min(least_s.back(), seconds);
+    }
+  }
+  return least_s;
 }
 
-/// The least over all ways to deal the units out to the rank's stages.
+double SharedUnits::transfers_s(const Times& weights) const {
+  double sum_s = 0;
+  for (int stage = 1; stage < times_.stages(); ++stage) {
+    const auto s = static_cast<size_t>(stage);
+    const size_t there = times_.at(SplitTime::activations, stage);
+    const size_t back = times_.at(SplitTime::gradients, stage);
+    if (weights[there] == 0 && weights[back] == 0) continue;
+    double least_s = endless_s;
+    for (int begin = all_.begins.low[s]; begin <= all_.begins.high[s]; ++begin)
+      least_s = std::min(least_s, weights[there] * times_.of_stage(there, begin, begin) +
+                                      weights[back] * times_.of_stage(back, begin, begin));
+    sum_s += least_s;
+  }
+  return sum_s;
+}
+
+SharedUnits::RankPath SharedUnits::rank_path(size_t rank, const Times& weights,
+                                             double first) const {
+  RankPath path{weights, {}, {}, transfers_s(weights), endless_s};
+  for (int stage = 0; stage < times_.stages(); ++stage) {
+    std::vector<double> least_s = stage_s(weights, stage);
+    if (static_cast<size_t>(times_.rank_of_stage()[static_cast<size_t>(stage)]) == rank) {
+      if (least_s.empty()) least_s.assign(static_cast<size_t>(most_) + 1, 0.0);
+      path.exactly_s.push_back(std::move(least_s));
+      path.at_least_s.emplace_back();
+      path.recomputes =
+          std::min(path.recomputes, weights[times_.at(SplitTime::input, stage)] +
+                                        first * weights[times_.at(SplitTime::first_input, stage)]);
+      continue;
+    }
+    for (size_t units = least_s.size(); units-- > 1;)
+      least_s[units - 1] = std::min(least_s[units - 1], least_s[units]);
+    path.at_least_s.push_back(std::move(least_s));
+  }
+  return path;
+}
+
+/// What the path passes beside the rank's own.
+double SharedUnits::around_s(const RankPath& path, const SplitBox& box) const {
+  double sum_s = path.transfers_s;
+  for (size_t stage = 0; stage < path.at_least_s.size(); ++stage)
+    if (!path.at_least_s[stage].empty())
+      sum_s += path.at_least_s[stage][static_cast<size_t>(box.stages.low[stage])];
+  return sum_s;
+}
+
+double SharedUnits::own_s(const RankPath& path, const Dealt& dealt) const {
+  double sum_s = 0;
+  for (size_t i = 0; i < dealt.size(); ++i)
+    sum_s += path.exactly_s[i][static_cast<size_t>(dealt[i])];
+  return sum_s;
+}
+
+/// The least of the rank's own over all ways to deal so many units out to its stages.
+double SharedUnits::least_s(const RankPath& path, int units) const {
+  std::vector<double> least_s{0.0};
+  for (const std::vector<double>& of_stage : path.exactly_s) {
+    std::vector<double> more_s(static_cast<size_t>(units) + 1, endless_s);
+    for (size_t known = 0; known < least_s.size(); ++known)
+      for (size_t own = 1; own < of_stage.size() && known + own < more_s.size(); ++own)
+        more_s[known + own] = std::min(more_s[known + own], least_s[known] + of_stage[own]);
+    least_s = std::move(more_s);
+  }
+  return least_s.back();
+}
+
+/// The least over all splits that give the rank so many units.
 double SharedUnits::least_load_s(size_t rank, int units) const {
-  constexpr double never = std::numeric_limits<double>::infinity();
-  const auto [known, fresh] = known_load_s_.try_emplace({rank, units}, never);
+  const auto [known, fresh] = known_load_s_.try_emplace({rank, units}, endless_s);
   if (!fresh || units > units_) return known->second;
-  const int before = linked_ ? static_cast<int>(stages_[rank].front()) : 0;
-  const int most = 1 + std::min(units - static_cast<int>(stages_[rank].size()),
-                                units_ - static_cast<int>(stage_count_));
+  double any_s = 0;
+  std::vector<double> around_s;
+  for (const RankPath& path : paths_[rank]) {
+    around_s.push_back(this->around_s(path, all_));
+    any_s = std::max(any_s, around_s.back() + least_s(path, units));
+  }
+  const int most = std::min(units - static_cast<int>(stages_[rank].size()) + 1, most_);
   SplitBox box;
-  box.stages = {std::vector<int>(stage_count_, 1), std::vector<int>(stage_count_, most)};
+  box.stages = {std::vector<int>(all_.stages.low.size(), 1),
+                std::vector<int>(all_.stages.low.size(), most)};
   box.ranks.low = box.ranks.high = std::vector<int>(stages_.size(), units);
-  double least_s = never;
+  double least_s = endless_s;
   const bool all = recompute_->each_way(rank, box, [&](const Dealt& dealt) {
-    const double own_s = own_load_s(rank, dealt, before);
-    if (own_s < least_s)
-      least_s = std::min(least_s, own_s + times_ * recompute_->seconds(rank, dealt));
+    double way_s = 0;
+    for (size_t p = 0; p < around_s.size(); ++p)
+      way_s = std::max(way_s, around_s[p] + own_s(paths_[rank][p], dealt) +
+                                  paths_[rank][p].recomputes * recompute_->seconds(rank, dealt));
+    least_s = std::min(least_s, way_s);
   });
-  const double any_s = sums_.bare_forward(0, before) + sums_.bare_input(0, before) +
-                       smallest_s_[static_cast<size_t>(units)] / speeds_.relative()[rank];
   return known->second = all ? std::max(least_s, any_s) : any_s;
 }
 
@@ -90,22 +154,31 @@ SharedUnits::Dealt SharedUnits::dealt(const std::vector<int>& begins, size_t ran
 }
 
 double SharedUnits::split_s(const std::vector<int>& begins) const {
+  const Times times = times_.of(begins);
   double longest_s = 0;
-  for (size_t rank = 0; rank < stages_.size(); ++rank)
-    longest_s = std::max(
-        longest_s, load_s(rank, dealt(begins, rank), linked_ ? begins[stages_[rank].front()] : 0));
+  for (size_t rank = 0; rank < paths_.size(); ++rank)
+    for (const RankPath& path : paths_[rank])
+      longest_s = std::max(longest_s, weighted_sum(path.weights, times) +
+                                          path.recomputes * recompute_s(begins, rank));
   return longest_s;
 }
 
 SharedUnits::Ways::value_type SharedUnits::ways(size_t rank, const SplitBox& box,
                                                 double seconds) const {
-  const int before = linked_ ? box.begins.low[stages_[rank].front()] : 0;
+  std::vector<double> around_s;
+  for (const RankPath& path : paths_[rank]) around_s.push_back(this->around_s(path, box));
   std::vector<DealtHull::Way> ways;
   const bool all = recompute_->each_way(rank, box, [&](const Dealt& dealt) {
-    const double own_s = own_load_s(rank, dealt, before);
-    if (own_s > seconds) return;
+    const auto is_slow = [&](double again_s) {
+      for (size_t p = 0; p < around_s.size(); ++p) {
+        const RankPath& path = paths_[rank][p];
+        if (around_s[p] + own_s(path, dealt) + path.recomputes * again_s > seconds) return true;
+      }
+      return false;
+    };
+    if (is_slow(0)) return;
     const double again_s = recompute_->seconds(rank, dealt);
-    if (own_s + times_ * again_s <= seconds) ways.push_back({dealt, again_s});
+    if (!is_slow(again_s)) ways.push_back({dealt, again_s});
   });
   if (!all) return std::nullopt;
   return ways;
@@ -143,6 +216,7 @@ SharedUnits::Ways SharedUnits::narrow(SplitBox& box, double seconds) const {
       if (least_load_s(rank, units) > seconds) high = units - 1;
     ways.push_back(this->ways(rank, box, seconds));
     if (ways.back()) narrow_rank(rank, *ways.back(), box);
+    if (box.ranks.empty() || box.stages.empty()) break;
   }
   return ways;
 }

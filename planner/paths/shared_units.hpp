@@ -1,10 +1,11 @@
 // The least step of ranks that share the units of a chain, and recompute what does not fit, and the
 // ways to deal units out to a rank's stages with which it is done in a certain time.
 //
-// A rank with n units takes t(n) seconds at least: what lies before its first stage, the least that
-// n units take in its stages, wherever these begin, and the least recompute with which they fit
-// (whole_recompute.hpp). In T seconds it can have as many units as t(n) <= T allows, so that T is
-// enough only where ranks can have all of them.
+// A rank with n units takes t(n) seconds at least: paths through the program that pass all it does
+// (rank_paths.hpp) are as long as its own units take in its stages, wherever these begin, the least
+// recompute with which they fit (whole_recompute.hpp), and the least that the paths pass in others.
+// In T seconds it can have as many units as t(n) <= T allows, so that T is enough only where ranks
+// can have all of them.
 #pragma once
 
 #include <map>
@@ -14,9 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/bounds/placement.hpp"
-#include "planner/bounds/work_sums.hpp"
-#include "planner/model/rank_speeds.hpp"
+#include "planner/paths/split_times.hpp"
 #include "planner/paths/whole_recompute.hpp"
 
 namespace penstock {
@@ -24,15 +23,15 @@ namespace penstock {
 /// Keeps what it has found. narrow() may be called by several threads, all else by one.
 class SharedUnits {
  public:
-  /// Backwards of a rank take `times` in a step as much longer as those of a microbatch.
-  SharedUnits(const ChainCosts& costs, const Placement& placement, const RankSpeeds& speeds,
-              std::shared_ptr<const WholeRecompute> recompute, double times);
+  /// `paths`: of each rank, at least one. Recompute takes `first` times as long for microbatch 0.
+  SharedUnits(const SplitTimes& times, const std::vector<std::vector<Times>>& paths,
+              std::shared_ptr<const WholeRecompute> recompute, double first);
 
   const WholeRecompute& recompute() const { return *recompute_; }
 
   /// No split is faster; infinite where none fits.
   double step_s() const;
-  /// The most that any rank of a split takes.
+  /// The least seconds of a rank's path, of a split.
   double split_s(const std::vector<int>& begins) const;
   /// The least seconds by which a rank's backwards of a microbatch take longer in a split.
   double recompute_s(const std::vector<int>& begins, size_t rank) const {
@@ -47,30 +46,32 @@ class SharedUnits {
 
  private:
   using Dealt = WholeRecompute::Dealt;
+  /// What a path passes in stages, at least.
+  struct RankPath {
+    Times weights;
+    std::vector<std::vector<double>> exactly_s;   // by stage of the rank and its units
+    std::vector<std::vector<double>> at_least_s;  // by stage of others and its units, or more;
+                                                  // empty: it passes none of it
+    double transfers_s;
+    double recomputes;  // the least that a stage's backward counts
+  };
+  RankPath rank_path(size_t rank, const Times& weights, double first) const;
+  std::vector<double> stage_s(const Times& weights, int stage) const;
+  double transfers_s(const Times& weights) const;
+  double around_s(const RankPath& path, const SplitBox& box) const;
+  double least_s(const RankPath& path, int units) const;
+  double own_s(const RankPath& path, const Dealt& dealt) const;
   double least_load_s(size_t rank, int units) const;
   Dealt dealt(const std::vector<int>& begins, size_t rank) const;
-  double own_load_s(size_t rank, const Dealt& dealt, int before) const;
-  double load_s(size_t rank, const Dealt& dealt, int before) const {
-    return own_load_s(rank, dealt, before) + times_ * recompute_->seconds(rank, dealt);
-  }
   Ways::value_type ways(size_t rank, const SplitBox& box, double seconds) const;
   void narrow_rank(size_t rank, const std::vector<DealtHull::Way>& ways, SplitBox& box) const;
-  /// F and I of a stage on the fastest rank, and these with W.
-  struct Least {
-    double inputs_s, all_s;
-  };
-  const Least& least(size_t stage, int units) const;
 
-  const WorkSums sums_;
-  const int units_;
-  const bool linked_;  // every microbatch passes all units, one after the other
-  const RankSpeeds speeds_;
+  const SplitTimes times_;
+  const SplitBox all_;
+  const int units_, most_;  // of all, and of a stage
   const std::shared_ptr<const WholeRecompute> recompute_;
-  const double times_;
-  std::vector<std::vector<size_t>> stages_;  // of each rank
-  size_t stage_count_;
-  std::vector<double> smallest_s_;  // F and I of so many units, whichever they are
-  mutable std::map<std::pair<size_t, int>, Least> known_;          // by stage and units
+  std::vector<std::vector<size_t>> stages_;                        // of each rank
+  std::vector<std::vector<RankPath>> paths_;                       // likewise
   mutable std::map<std::pair<size_t, int>, double> known_load_s_;  // by rank and units
   mutable std::mutex narrows_;
 };

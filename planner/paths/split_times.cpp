@@ -1,6 +1,7 @@
 #include "planner/paths/split_times.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 namespace penstock {
@@ -77,6 +78,36 @@ SplitBox SplitTimes::all() const {
   box.begins.high[0] = 0;
   tighten(box, rank_of_stage_, units_);
   return box;
+}
+
+std::pair<int, int> SplitTimes::begins(int stage, int units) const {
+  const int behind = stages() - 1 - stage;
+  return {behind == 0 ? units_ - units : stage, stage == 0 ? 0 : units_ - behind - units};
+}
+
+void SplitTimes::set_least(int stage, int units, Times& times) const {
+  const auto [first, last] = begins(stage, units);
+  for (int kind = 0; kind < split_times; ++kind) {
+    const size_t time = at(static_cast<SplitTime>(kind), stage);
+    times[time] = of_stage(time, first, first + units);
+    for (int begin = first + 1; begin <= last; ++begin)
+      times[time] = std::min(times[time], of_stage(time, begin, begin + units));
+  }
+}
+
+Times SplitTimes::least(const SplitBox& box) const {
+  Times least(size(), std::numeric_limits<double>::infinity()), of_units(size());
+  for (int stage = 0; stage < stages(); ++stage) {
+    const auto s = static_cast<size_t>(stage);
+    for (int units = box.stages.low[s]; units <= box.stages.high[s]; ++units) {
+      set_least(stage, units, of_units);
+      for (int kind = 0; kind < split_times; ++kind) {
+        const size_t time = at(static_cast<SplitTime>(kind), stage);
+        least[time] = std::min(least[time], of_units[time]);
+      }
+    }
+  }
+  return least;
 }
 
 double SplitTimes::of_stage(size_t time, int begin, int end) const {

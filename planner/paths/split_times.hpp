@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 #include "planner/bounds/bounds.hpp"
@@ -53,6 +54,12 @@ class SplitTimes {
   /// All splits; no stage is empty. Tight.
   SplitBox all() const;
   Times of(const std::vector<int>& begins) const;
+  /// The least of each time in a box.
+  Times least(const SplitBox& box) const;
+  /// Where a stage of so many units may begin: from the first to the last one.
+  std::pair<int, int> begins(int stage, int units) const;
+  /// Sets a stage's times to the least that they are with so many units, wherever it begins.
+  void set_least(int stage, int units, Times& times) const;
   /// One of the times, of a stage that holds [begin, end).
   double of_stage(size_t time, int begin, int end) const;
   /// The unit at which a stage begins, with its share of a mixture.

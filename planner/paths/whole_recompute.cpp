@@ -24,7 +24,8 @@ WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
                                RankSpeeds speeds, const std::vector<HeldAtOnce>& moments,
                                std::vector<int64_t> limits)
     : bytes_(std::move(bytes)),
-      for_weight_(units.size() + 1, 0),
+      units_(std::move(units)),
+      for_weight_(units_.size() + 1, 0),
       placement_(std::move(placement)),
       speeds_(std::move(speeds)),
       limits_(std::move(limits)),
@@ -38,15 +39,24 @@ WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
   for (size_t stage = 0; stage < stages; ++stage) {
     stages_[static_cast<size_t>(placement_.rank_of_stage[stage])].push_back(stage);
     LayerChoices any;
-    for (size_t unit = stage; unit < units.size() - (stages - 1 - stage); ++unit)
-      any.insert(any.end(), units[unit].begin(), units[unit].end());
+    for (size_t unit = stage; unit < units_.size() - (stages - 1 - stage); ++unit)
+      any.insert(any.end(), units_[unit].begin(), units_[unit].end());
     std::ranges::sort(any);
     any.erase(std::unique(any.begin(), any.end()), any.end());
-    choices_.push_back(std::move(any));
+    any_.push_back(std::move(any));
     least_.emplace_back();
-    for (int count = 0; count <= static_cast<int>(units.size() - stages) + 1; ++count)
+    for (int count = 0; count <= static_cast<int>(units_.size() - stages) + 1; ++count)
       least_.back().push_back(least(stage, count));
   }
+}
+
+/// Choices of a unit of a stage with so many: where these are the first or the last of the chain it
+/// is known which one it is, else it may be any.
+const LayerChoices& WholeRecompute::choices(size_t stage, int units, int unit) const {
+  const auto number = static_cast<size_t>(unit);
+  if (stage == 0) return units_[number];
+  if (stage + 1 == any_.size()) return units_[units_.size() - static_cast<size_t>(units) + number];
+  return any_[stage];
 }
 
 WholeRecompute::Least WholeRecompute::least(size_t stage, int units) const {
@@ -102,9 +112,10 @@ double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
     if (enough >= bytes) continue;
     std::vector<LayerChoices> units;
     for (size_t i = 0; i < stages.size(); ++i) {
-      LayerChoices choices = choices_[stages[i]];
-      for (LayerChoice& choice : choices) choice.bytes *= moment->held[stages[i]];
-      units.insert(units.end(), static_cast<size_t>(dealt[i]), choices);
+      for (int unit = 0; unit < dealt[i]; ++unit) {
+        units.push_back(choices(stages[i], dealt[i], unit));
+        for (LayerChoice& choice : units.back()) choice.bytes *= moment->held[stages[i]];
+      }
     }
     const ChosenLayers chosen = choose_layers(units, bytes, most_tree_nodes);
     if (!chosen.enough) return does_not_fit;
@@ -113,7 +124,8 @@ double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
     for (size_t i = 0; i < stages.size(); ++i) {
       freed[i] = 0;
       for (int unit = 0; unit < dealt[i]; ++unit, ++choice)
-        if (*choice >= 0) freed[i] += choices_[stages[i]][static_cast<size_t>(*choice)].bytes;
+        if (*choice >= 0)
+          freed[i] += choices(stages[i], dealt[i], unit)[static_cast<size_t>(*choice)].bytes;
     }
   }
   return seconds / speeds_.relative()[rank];

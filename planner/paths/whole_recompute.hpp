@@ -58,19 +58,21 @@ class WholeRecompute {
     int64_t own, saved, given, for_weight;
   };
   Least least(size_t stage, int units) const;
+  const LayerChoices& choices(size_t stage, int units, int unit) const;
   int64_t given(const HeldAtOnce& moment, size_t stage, int units) const;
   double least_s(size_t rank, const Dealt& dealt) const;
   int64_t excess(const HeldAtOnce& moment, const Dealt& dealt) const;
   class Dealing;
 
   std::shared_ptr<const StageTable> bytes_;
+  std::vector<LayerChoices> units_;
   std::vector<int64_t> for_weight_;  // of the units before each one
   Placement placement_;
   RankSpeeds speeds_;
   std::vector<int64_t> limits_;
   std::vector<std::vector<size_t>> stages_;             // of each rank
   std::vector<std::vector<HeldAtOnce>> moments_;        // likewise
-  std::vector<LayerChoices> choices_;                   // that any unit of a stage may have
+  std::vector<LayerChoices> any_;                       // of a stage: what any unit may choose
   std::vector<std::vector<Least>> least_;               // by stage and units
   mutable std::vector<std::map<Dealt, double>> known_;  // by rank
 };

@@ -11,8 +11,8 @@ namespace {
 
 /// Effort of a round of open splits, about.
 constexpr int64_t round_effort = 4096;
-/// With more a space begins with the split that it proposes, and waits.
-constexpr int64_t few_splits = 10'000;
+/// With more a space begins with the split that it proposes; with still more it waits.
+constexpr int64_t few_splits = 1000, many_splits = 10'000;
 /// Splits of a space that are simulated before its paths are looked for.
 constexpr int64_t few_simulated = 16;
 /// Walks from the first split that fits, and the tries of each for a stage, so many at a time.
@@ -26,7 +26,7 @@ constexpr int64_t stage_effort = 3;
 
 }  // namespace
 
-bool Candidate::waits() const { return result.splits > few_splits; }
+bool Candidate::waits() const { return result.splits > many_splits; }
 
 Candidate::Step Candidate::advance(const SplitRank* incumbent) {
   if (!begun_) open();
@@ -46,7 +46,7 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     Step step = climb(incumbent);
     if (!step.begins.empty()) return step;
   }
-  if (paths_) follow_boxes();
+  if (paths_ && waits()) follow_boxes();
   return followed(incumbent);
 }
 
@@ -74,7 +74,7 @@ bool Candidate::is_slower(const std::vector<int>& begins, const SplitRank* incum
   if (boxed_ || !incumbent || order_.objective != SearchObjective::step) return false;
   if (result.simulated < few_simulated) return false;
   if (!program_) {
-    program_ = opened_->paths(begins);
+    program_ = paths_ ? std::exchange(paths_, nullptr) : opened_->paths(begins);
     if (*program_) effort += (*program_)->actions();
   }
   if (!*program_) return false;
@@ -187,7 +187,7 @@ void Candidate::open() {
   result.bytes = std::max(result.bytes, splits.min_bytes());
   result.splits = splits.splits();
   open_splits_ = std::make_unique<Frontier>(splits, order_);
-  if (waits()) next_proposal_ = 0;
+  if (result.splits > few_splits) next_proposal_ = 0;
 }
 
 }  // namespace penstock

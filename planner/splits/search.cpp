@@ -87,10 +87,12 @@ class Searcher {
 
   /// The spaces with the best open splits, those whose many splits wait behind all others.
   std::vector<size_t> best_open() {
-    std::vector<std::tuple<bool, SplitRank, size_t>> order;
+    std::vector<std::tuple<bool, SplitRank, size_t>> order, near;
     for (const size_t space : open_)
-      order.emplace_back(candidate(space).waits(), candidate(space).top(), space);
+      (is_near(space) ? near : order)
+          .emplace_back(candidate(space).waits(), candidate(space).top(), space);
     for (const auto& [top, space] : spaces_.best(dead())) order.emplace_back(false, top, space);
+    if (order.empty()) order = std::move(near);
     const size_t width = std::min(round_width, order.size());
     std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(width));
     std::vector<size_t> spaces;
@@ -98,22 +100,23 @@ class Searcher {
     return spaces;
   }
 
-  /// Is nothing left that is faster by more than a search with little effort left looks for?
-  bool near_the_best() const {
+  /// Is a space of that bound not faster than the best by as much as a search looks for?
+  bool is_near(int64_t complexity, double weighted_s) const {
     if (!result_.best || search_.objective != SearchObjective::step) return false;
-    if (effort_ < search_.effort / exhaustive_share) return false;
     const SplitOrder& found = candidate(result_.best->space).order();
     const double enough_s = (1 - near_enough) * found.weight * result_.best->outcome.step_s;
-    const auto is_near = [&](int64_t complexity, double weighted_s) {
-      return complexity > found.complexity ||
-             (complexity == found.complexity && weighted_s >= enough_s);
-    };
-    return std::ranges::all_of(open_,
-                               [&](size_t space) {
-                                 const Candidate& of = candidate(space);
-                                 return is_near(of.order().complexity,
-                                                of.order().weight * of.bound_s());
-                               }) &&
+    return complexity > found.complexity ||
+           (complexity == found.complexity && weighted_s >= enough_s);
+  }
+  bool is_near(size_t space) const {
+    const Candidate& of = candidate(space);
+    return is_near(of.order().complexity, of.order().weight * of.bound_s());
+  }
+
+  /// Is nothing left that is faster by more than a search with little effort left looks for?
+  bool near_the_best() const {
+    if (effort_ < search_.effort / exhaustive_share) return false;
+    return std::ranges::all_of(open_, [&](size_t space) { return is_near(space); }) &&
            untouched_all([&](const SearchSpace& of) {
              return is_near(of.complexity, of.weight * of.bound_s);
            });
@@ -130,7 +133,8 @@ class Searcher {
   std::vector<size_t> climbing() const {
     std::vector<std::pair<SplitRank, size_t>> all;
     for (const size_t space : open_)
-      if (const auto reached = candidate(space).climbing()) all.emplace_back(*reached, space);
+      if (const auto reached = candidate(space).climbing(); reached && !is_near(space))
+        all.emplace_back(*reached, space);
     const size_t width = std::min(round_of_climbs, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
     std::vector<size_t> spaces;

@@ -10,6 +10,7 @@
 #include "pipeline/layers/layer_model.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/paths/box_bound.hpp"
+#include "planner/paths/full_ranks.hpp"
 #include "planner/rank_model.hpp"
 #include "tests/planner/chains.hpp"
 #include "tests/planner/layer_tables.hpp"
@@ -136,6 +137,34 @@ TEST(SplitMemory, NoSplitFitsAndIsFasterThanItsPaths) {
   EXPECT_GT(sharp, fitting / 5);
   EXPECT_GT(priced, 0);
   EXPECT_GT(best, fitting * 9 / 10);
+}
+
+/// Ranks that are full, two by two.
+TEST(FullRanks, NoSplitTakesLessThanTheySay) {
+  int64_t asked = 0, told = 0, alone = 0;
+  for_each_case(350, 500, false, [&](const MemoryCase& one, std::mt19937_64& random) {
+    const SplitTimes& times = one.paths->times();
+    const SplitBox all = times.all();
+    FullRanks full(*one.paths);
+    for (int i = 0; i < 20; ++i) {
+      SplitBox box = i == 0 ? all : random_box(all, random);
+      if (!tighten(box, times.rank_of_stage(), times.units())) continue;
+      double least_s = never_s;
+      for (const auto& [begins, step_s] : one.best_s)
+        if (holds(box, times, begins)) least_s = std::min(least_s, step_s);
+      if (least_s == never_s) continue;
+      EXPECT_FALSE(full.take(box, least_s * (1 + 1e-6)));
+      ++asked;
+      if (!full.take(box, least_s * (1 - 1e-6))) continue;
+      ++told;
+      SplitBox narrow = box;
+      one.paths->shared()->narrow(narrow, least_s * (1 - 1e-6));
+      alone += !tighten(narrow, times.rank_of_stage(), times.units());
+    }
+  });
+  EXPECT_GT(asked, 300);
+  EXPECT_GT(told, alone + 10);
+  EXPECT_GT(alone, 20);
 }
 
 }  // namespace

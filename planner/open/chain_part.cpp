@@ -1,4 +1,4 @@
-#include "planner/paths/chain_part.hpp"
+#include "planner/open/chain_part.hpp"
 
 #include <algorithm>
 #include <limits>

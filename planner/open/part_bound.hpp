@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "planner/paths/chain_part.hpp"
+#include "planner/open/chain_part.hpp"
 #include "planner/paths/split_box.hpp"
 
 namespace penstock {

@@ -1,4 +1,4 @@
-#include "planner/paths/part_bound.hpp"
+#include "planner/open/part_bound.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -5,9 +5,9 @@
 #include <limits>
 #include <map>
 
+#include "planner/open/part_bound.hpp"
 #include "planner/open/part_tree.hpp"
 #include "planner/paths/box_bound.hpp"
-#include "planner/paths/part_bound.hpp"
 #include "tests/planner/paths/path_cases.hpp"
 
 namespace penstock::test {
