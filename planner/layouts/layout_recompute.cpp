@@ -105,11 +105,15 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
     return nullptr;
   const Placement placement = penstock::placement(compute);
   const SplitTimes times(costs, placement, layout.speeds());
-  const ProgramPaths paths(compute, times, posts_when_reached(context.inputs.network.link()));
+  const bool posts = posts_when_reached(context.inputs.network.link());
+  const std::vector<std::vector<Times>> paths =
+      compute.action_count() > most_actions_followed
+          ? own_paths(times, compute.microbatches)
+          : rank_paths(ProgramPaths(compute, times, posts));
   auto recompute = std::make_shared<const WholeRecompute>(
       context.bytes(layout), recompute_choices(context, layout), kept_for_weight(context, layout),
       placement, layout.speeds(), moments, limits_of_ranks(layout, limit));
-  return std::make_shared<const SharedUnits>(times, rank_paths(paths), std::move(recompute),
+  return std::make_shared<const SharedUnits>(times, paths, std::move(recompute),
                                              1 + layout.measured->first_microbatch_excess);
 }
 

@@ -19,9 +19,6 @@ namespace {
 /// more than they save.
 constexpr int64_t max_chain_steps = 400'000;
 
-/// A path through a longer program takes too long to follow.
-constexpr int64_t most_actions = 100'000;
-
 /// As on a device of that speed.
 void scale_by_speed(ChainCosts& costs, double speed) {
   for (std::vector<double> ChainCosts::*times :
@@ -181,7 +178,7 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
   const bool by_units = context.chain.begins() == context.inputs.units;
   if (recomputes && !(may_recompute(context, limit) && by_units)) return nullptr;
   const Program compute = layout.compute();
-  if (compute.action_count() > most_actions) return nullptr;
+  if (compute.action_count() > most_actions_followed) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
   if (!is_linked(costs) || is_whole_chain(layout, costs, limit)) return nullptr;
   return std::make_shared<const ProgramPaths>(

@@ -21,6 +21,9 @@
 
 namespace penstock {
 
+/// A path through a longer program takes too long to follow.
+inline constexpr int64_t most_actions_followed = 100'000;
+
 class ProgramPaths {
  public:
   /// Null where whatever ranks hold fits.

@@ -6,6 +6,22 @@
 
 namespace penstock {
 
+std::vector<std::vector<Times>> own_paths(const SplitTimes& times, int microbatches) {
+  const std::vector<int>& rank_of_stage = times.rank_of_stage();
+  const auto ranks = static_cast<size_t>(1 + std::ranges::max(rank_of_stage));
+  std::vector<std::vector<Times>> of_ranks(ranks, {Times(times.size(), 0.0)});
+  for (int stage = 0; stage < times.stages(); ++stage) {
+    Times& weights = of_ranks[static_cast<size_t>(rank_of_stage[static_cast<size_t>(stage)])][0];
+    for (const SplitTime kind :
+         {SplitTime::first_forward, SplitTime::first_input, SplitTime::optimizer})
+      weights[times.at(kind, stage)] = 1;
+    for (const SplitTime kind : {SplitTime::forward, SplitTime::input})
+      weights[times.at(kind, stage)] = microbatches - 1;
+    weights[times.at(SplitTime::weight, stage)] = microbatches;
+  }
+  return of_ranks;
+}
+
 std::vector<std::vector<Times>> rank_paths(const ProgramPaths& paths) {
   const SplitTimes& times = paths.times();
   const Times least = times.least(times.all());
@@ -24,7 +40,7 @@ std::vector<std::vector<Times>> rank_paths(const ProgramPaths& paths) {
               SplitTime::first_input, SplitTime::weight, SplitTime::optimizer})
           if (kind != SplitTime::weight || weights) longer[times.at(kind, stage)] += much_s;
       }
-      Times path = paths.longest(longer).front().weights;
+      Times path = paths.longest_path(longer).weights;
       auto& of = of_ranks[static_cast<size_t>(rank)];
       if (std::ranges::find(of, path) == of.end()) of.push_back(std::move(path));
     }

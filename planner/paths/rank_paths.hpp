@@ -15,5 +15,7 @@ namespace penstock {
 /// For each rank the weights of the longest path that passes all of its actions, each stage taking
 /// the least that it can; where another one passes all but W, that as well.
 std::vector<std::vector<Times>> rank_paths(const ProgramPaths& paths);
+/// For each rank all of its own actions alone, of programs that are too long to follow.
+std::vector<std::vector<Times>> own_paths(const SplitTimes& times, int microbatches);
 
 }  // namespace penstock

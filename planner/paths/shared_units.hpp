@@ -23,7 +23,7 @@ namespace penstock {
 /// Keeps what it has found. narrow() may be called by several threads, all else by one.
 class SharedUnits {
  public:
-  /// `paths`: of each rank, at least one. Recompute takes `first` times as long for microbatch 0.
+  /// `paths`: weights of those of each rank, at least one. Recompute takes `first` times as long for microbatch 0.
   SharedUnits(const SplitTimes& times, const std::vector<std::vector<Times>>& paths,
               std::shared_ptr<const WholeRecompute> recompute, double first);
 
@@ -31,7 +31,7 @@ class SharedUnits {
 
   /// No split is faster; infinite where none fits.
   double step_s() const;
-  /// The least seconds of a rank's path, of a split.
+  /// The longest of the ranks' paths, of a split.
   double split_s(const std::vector<int>& begins) const;
   /// The least seconds by which a rank's backwards of a microbatch take longer in a split.
   double recompute_s(const std::vector<int>& begins, size_t rank) const {

@@ -144,12 +144,10 @@ TEST(SharedUnits, ThatDoNotFitTakeForever) { EXPECT_EQ(alike(7, 39).shared.step_
 /// last forward and its first backward; that of the second rank begins and ends in the first stage.
 TEST(RankPaths, PassWhatOthersDoInBetween) {
   const ProgramPaths& paths = alike(6, 47).paths;
-  const std::vector<std::vector<Times>> of_ranks = rank_paths(paths);
-  ASSERT_EQ(of_ranks.size(), 2U);
-  const auto passes = [&](size_t rank, std::vector<double> often) {
-    const SplitTimes& times = paths.times();
-    ASSERT_EQ(of_ranks[rank].size(), 1U);
-    const Times& weights = of_ranks[rank].front();
+  const SplitTimes& times = paths.times();
+  const auto passes = [&](const std::vector<Times>& of_rank, const std::vector<double>& often) {
+    ASSERT_EQ(of_rank.size(), 1U);
+    const Times& weights = of_rank.front();
     for (int stage = 0; stage < 4; ++stage) {
       const auto s = static_cast<size_t>(stage);
       EXPECT_EQ(weights[times.at(SplitTime::forward, stage)] +
@@ -160,8 +158,13 @@ TEST(RankPaths, PassWhatOthersDoInBetween) {
                 often[s]);
     }
   };
-  passes(0, {4, 0, 4, 1});
-  passes(1, {1, 4, 0, 4});
+  const std::vector<std::vector<Times>> of_ranks = rank_paths(paths), own = own_paths(times, 4);
+  ASSERT_EQ(of_ranks.size(), 2U);
+  passes(of_ranks[0], {4, 0, 4, 1});
+  passes(of_ranks[1], {1, 4, 0, 4});
+  ASSERT_EQ(own.size(), 2U);
+  passes(own[0], {4, 0, 4, 0});
+  passes(own[1], {0, 4, 0, 4});
 }
 
 }  // namespace
