@@ -23,7 +23,8 @@ namespace penstock {
 /// Keeps what it has found. narrow() may be called by several threads, all else by one.
 class SharedUnits {
  public:
-  /// `paths`: weights of those of each rank, at least one. Recompute takes `first` times as long for microbatch 0.
+  /// `paths`: weights of those of each rank, at least one. Recompute takes `first` times as long
+  /// for microbatch 0.
   SharedUnits(const SplitTimes& times, const std::vector<std::vector<Times>>& paths,
               std::shared_ptr<const WholeRecompute> recompute, double first);
 
