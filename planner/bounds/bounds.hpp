@@ -25,6 +25,7 @@
 // compares them with a simulated time leaves room for that.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -61,6 +62,9 @@ struct ChainCosts {
   double propagation_s = 0;    // part of a transfer that leaves its channel free for the next
 
   int units() const { return static_cast<int>(forward_s.size()); }
+  bool all_linked() const {
+    return std::ranges::all_of(linked, [](char cut) { return cut != 0; });
+  }
 };
 
 }  // namespace penstock

@@ -121,8 +121,7 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
 
 double shared_units_s(const LayoutContext& context, const PipelineLayout& layout,
                       const MemoryLimit& limit, const ChainCosts& costs) {
-  if (!limit.any() || !layout.schedule) return 0;
-  if (!std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; })) return 0;
+  if (!limit.any() || !layout.schedule || !costs.all_linked()) return 0;
   const Program compute = layout.compute();
   const auto shared =
       shared_units(context, layout, limit, compute, costs, fullest_moments(compute));

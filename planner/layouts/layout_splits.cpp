@@ -135,16 +135,12 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                        limit.reserved_bytes, std::move(recompute));
 }
 
-bool is_linked(const ChainCosts& costs) {
-  return std::ranges::all_of(costs.linked, [](char linked) { return linked != 0; });
-}
-
 /// For `adaptive`, with what is known of any order of actions.
 std::unique_ptr<const SplitSpace> order_splits(const LayoutContext& context,
                                                const PipelineLayout& layout,
                                                const Placement& placement, const MemoryLimit& limit,
                                                ChainCosts costs) {
-  if (layout.schedule || layout.branches || !is_linked(costs))
+  if (layout.schedule || layout.branches || !costs.all_linked())
     return device_splits(context, layout, placement, limit, std::move(costs));
   auto prefixes = device_splits(context, layout, placement, limit, costs);
   return std::make_unique<OrderSpace>(std::move(prefixes), std::move(costs), placement,
@@ -180,7 +176,7 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
   const Program compute = layout.compute();
   if (compute.action_count() > most_actions_followed) return nullptr;
   const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
-  if (!is_linked(costs) || is_whole_chain(layout, costs, limit)) return nullptr;
+  if (!costs.all_linked() || is_whole_chain(layout, costs, limit)) return nullptr;
   return std::make_shared<const ProgramPaths>(
       compute, SplitTimes(costs, placement(compute), layout.speeds()),
       posts_when_reached(context.inputs.network.link()),

@@ -140,11 +140,11 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   return split;
 }
 
-/// No split may take less than `enough_s`, for some ranks have as many units as they can.
+/// To `enough_s`, where ranks that have as many units as they can allow no less.
 void BoxTree::bound_full_ranks(Node& node, double enough_s) {
   if (!bounds_.paths().shared()) return;
   FullRanks full(bounds_.paths());
-  if (full.take(node.box, enough_s)) node.bound_s = std::max(node.bound_s, enough_s);
+  if (full.none_is_faster(node.box, enough_s)) node.bound_s = std::max(node.bound_s, enough_s);
   effort_ += full.followed() * bounds_.paths().actions() / actions_per_effort;
 }
 

@@ -27,8 +27,8 @@ FullRanks::FullRanks(const ProgramPaths& paths) : paths_(paths), times_(paths.ti
   }
 }
 
-/// Those with as many units as they can have.
-bool FullRanks::find(const SplitBox& box, SharedUnits::Ways ways) {
+/// The ways that give a rank as many units as it can have. False: of some rank they are not known.
+bool FullRanks::note_full(const SplitBox& box, SharedUnits::Ways ways) {
   full_.assign(ways.size(), {});
   for (int stage = 0; stage < times_.stages(); ++stage)
     full_[static_cast<size_t>(times_.rank_of_stage()[static_cast<size_t>(stage)])].stages.push_back(
@@ -85,60 +85,63 @@ double FullRanks::own_s(const Path& path, const Dealt& dealt) const {
 }
 
 /// Paths of other ways mostly are long in these, too.
-bool FullRanks::take(const Dealt& one, const Dealt& other, double seconds,
-                     std::vector<Path>& known) {
+bool FullRanks::fast_enough(const Dealt& one, const Dealt& other, double seconds,
+                            std::vector<Path>& known) {
   const auto is_long = [&](const Path& path) {
     return path.around_s + own_s(path, one) + own_s(path, other) >= seconds;
   };
-  if (std::ranges::any_of(known, is_long)) return true;
+  if (std::ranges::any_of(known, is_long)) return false;
   for (const Dealt* all_of : {&other, &one, static_cast<const Dealt*>(nullptr)}) {
-    known.push_back(follow(one, other, all_of));
-    if (is_long(known.back())) return true;
-    known.pop_back();
-  }
-  return false;
-}
-
-bool FullRanks::take(const Full& one, const Full& other, double seconds) {
-  std::vector<Path> known;
-  for (const Way& a : one.ways) {
-    for (const Way& b : other.ways) {
-      if (followed_ > most_followed) return false;
-      if (!take({one.stages, a}, {other.stages, b}, seconds, known)) return false;
-    }
+    Path path = follow(one, other, all_of);
+    if (!is_long(path)) continue;
+    known.push_back(std::move(path));
+    return false;
   }
   return true;
 }
 
-/// Are there so many of the ranks of which no two are apart?
-bool FullRanks::fit(const std::vector<std::vector<char>>& apart, std::vector<size_t> ranks,
-                    size_t count) {
+/// May both be full in less than that? Also where it takes too many paths to tell.
+bool FullRanks::fast_enough(const Full& one, const Full& other, double seconds) {
+  std::vector<Path> known;
+  for (const Way& a : one.ways) {
+    for (const Way& b : other.ways) {
+      if (followed_ > most_followed) return true;
+      if (fast_enough({one.stages, a}, {other.stages, b}, seconds, known)) return true;
+    }
+  }
+  return false;
+}
+
+/// Are there so many of the ranks with an edge between each two? Also where that takes too many
+/// sets to tell.
+bool FullRanks::has_clique(const std::vector<std::vector<char>>& edges, std::vector<size_t> ranks,
+                           size_t count) {
   if (count == 0 || ++tried_ > most_sets) return true;
   while (ranks.size() >= count) {
     const size_t last = ranks.back();
     ranks.pop_back();
     std::vector<size_t> others = ranks;
-    std::erase_if(others, [&](size_t rank) { return apart[last][rank] != 0; });
-    if (fit(apart, std::move(others), count - 1)) return true;
+    std::erase_if(others, [&](size_t rank) { return edges[last][rank] == 0; });
+    if (has_clique(edges, std::move(others), count - 1)) return true;
   }
   return false;
 }
 
-bool FullRanks::take(SplitBox box, double seconds) {
+bool FullRanks::none_is_faster(SplitBox box, double seconds) {
   SharedUnits::Ways ways = paths_.shared()->narrow(box, seconds);
   if (!tighten(box, times_.rank_of_stage(), times_.units())) return true;
-  if (!find(box, std::move(ways))) return false;
+  if (!note_full(box, std::move(ways))) return false;
   int others = -times_.units();  // that have less
   for (const int most : box.ranks.high) others += most;
   const int count = static_cast<int>(full_.size()) - others;
   if (count < 2) return false;
-  std::vector<std::vector<char>> apart(full_.size(), std::vector<char>(full_.size(), 0));
+  std::vector<std::vector<char>> edges(full_.size(), std::vector<char>(full_.size(), 0));
   for (size_t one = 0; one < full_.size(); ++one)
     for (size_t other = one + 1; other < full_.size(); ++other)
-      apart[one][other] = apart[other][one] = take(full_[one], full_[other], seconds) ? 1 : 0;
+      edges[one][other] = edges[other][one] = fast_enough(full_[one], full_[other], seconds);
   std::vector<size_t> ranks(full_.size());
   std::iota(ranks.begin(), ranks.end(), 0);
-  return !fit(apart, std::move(ranks), static_cast<size_t>(count));
+  return !has_clique(edges, std::move(ranks), static_cast<size_t>(count));
 }
 
 }  // namespace penstock

@@ -1,11 +1,13 @@
 // Splits in which many ranks have as many units as they can.
 //
 // Where ranks can have n units each in a certain time, and all of them together few more than there
-// are, many have to have n. Two of them that lie apart may take longer than either alone: a path
-// passes what the one does up to some action, then the stages between them, then what the other
-// does. The time is not enough where no set of so many ranks has it for each two of them.
+// are, many have to have n. Two of them may take longer than either alone: a path passes what the
+// one does up to some action, then the stages between them, then what the other does. The time is
+// not enough where, in the graph of ranks whose edges are the pairs for which it is, no clique has
+// so many.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "planner/paths/program_paths.hpp"
@@ -19,8 +21,8 @@ class FullRanks {
   /// `paths` knows whole units and memory, and outlives it.
   explicit FullRanks(const ProgramPaths& paths);
 
-  /// Do all splits of the box take so many seconds at least? False: they may, or not.
-  bool take(SplitBox box, double seconds);
+  /// Is no split of the box faster than so many seconds? False: that is not known.
+  bool none_is_faster(SplitBox box, double seconds);
   /// Paths that were followed.
   int64_t followed() const { return followed_; }
 
@@ -40,12 +42,13 @@ class FullRanks {
     std::vector<double> longer;  // by stage, for each second that its backwards are
     double around_s;             // in stages of others
   };
-  bool find(const SplitBox& box, SharedUnits::Ways ways);
-  bool take(const Full& one, const Full& other, double seconds);
-  bool take(const Dealt& one, const Dealt& other, double seconds, std::vector<Path>& known);
+  bool note_full(const SplitBox& box, SharedUnits::Ways ways);
+  bool fast_enough(const Full& one, const Full& other, double seconds);
+  bool fast_enough(const Dealt& one, const Dealt& other, double seconds, std::vector<Path>& known);
   Path follow(const Dealt& one, const Dealt& other, const Dealt* all_of);
   double own_s(const Path& path, const Dealt& dealt) const;
-  bool fit(const std::vector<std::vector<char>>& apart, std::vector<size_t> ranks, size_t count);
+  bool has_clique(const std::vector<std::vector<char>>& edges, std::vector<size_t> ranks,
+                  size_t count);
 
   const ProgramPaths& paths_;
   const SplitTimes& times_;

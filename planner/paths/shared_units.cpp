@@ -91,7 +91,7 @@ SharedUnits::RankPath SharedUnits::rank_path(size_t rank, const Times& weights,
   return path;
 }
 
-/// What the path passes beside the rank's own.
+/// The least that the path passes in stages of other ranks, and in transfers.
 double SharedUnits::around_s(const RankPath& path, const SplitBox& box) const {
   double sum_s = path.transfers_s;
   for (size_t stage = 0; stage < path.at_least_s.size(); ++stage)

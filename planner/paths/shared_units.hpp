@@ -47,7 +47,7 @@ class SharedUnits {
 
  private:
   using Dealt = WholeRecompute::Dealt;
-  /// What a path passes in stages, at least.
+  /// A path, with the least that it passes in each stage.
   struct RankPath {
     Times weights;
     std::vector<std::vector<double>> exactly_s;   // by stage of the rank and its units

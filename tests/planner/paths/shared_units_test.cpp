@@ -14,7 +14,6 @@
 
 #include "planner/paths/program_paths.hpp"
 #include "planner/paths/rank_paths.hpp"
-
 #include "tests/planner/chains.hpp"
 #include "tests/planner/paths/boxes.hpp"
 #include "tests/planner/paths/whole_units.hpp"
@@ -132,7 +131,7 @@ RankCase alike(size_t count, int64_t limit) {
 }
 
 /// Each of two ranks has three of six units, and recomputes one of them; four of them would have to
-/// recompute all. The second begins behind one unit at least, and so does the first go back.
+/// recompute all. The second begins behind one unit at least, and the first ends behind one.
 TEST(SharedUnits, AreWhole) {
   EXPECT_DOUBLE_EQ(alike(6, 47).shared.step_s(), 1 + 4 * (3 * 3 + 1) + 2);
 }
@@ -140,11 +139,11 @@ TEST(SharedUnits, AreWhole) {
 /// No rank can hold four.
 TEST(SharedUnits, ThatDoNotFitTakeForever) { EXPECT_EQ(alike(7, 39).shared.step_s(), misfit_s); }
 
-/// Of looped-bfs, that of the first rank passes the last stage once, there and back, between its
-/// last forward and its first backward; that of the second rank begins and ends in the first stage.
+/// In looped-bfs the first rank's path passes the last stage once, there and back, between its last
+/// forward and its first backward; the second rank's begins and ends in the first stage.
 TEST(RankPaths, PassWhatOthersDoInBetween) {
-  const ProgramPaths& paths = alike(6, 47).paths;
-  const SplitTimes& times = paths.times();
+  const RankCase one = alike(6, 47);
+  const SplitTimes& times = one.paths.times();
   const auto passes = [&](const std::vector<Times>& of_rank, const std::vector<double>& often) {
     ASSERT_EQ(of_rank.size(), 1U);
     const Times& weights = of_rank.front();
@@ -158,7 +157,7 @@ TEST(RankPaths, PassWhatOthersDoInBetween) {
                 often[s]);
     }
   };
-  const std::vector<std::vector<Times>> of_ranks = rank_paths(paths), own = own_paths(times, 4);
+  const std::vector<std::vector<Times>> of_ranks = rank_paths(one.paths), own = own_paths(times, 4);
   ASSERT_EQ(of_ranks.size(), 2U);
   passes(of_ranks[0], {4, 0, 4, 1});
   passes(of_ranks[1], {1, 4, 0, 4});

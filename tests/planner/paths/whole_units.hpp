@@ -45,7 +45,7 @@ struct Units {
     return {bytes, choices, {}, four_stages, RankSpeeds({1, 1}), moments, limits};
   }
 
-  /// What the two stages of a rank may recompute, in seconds, but for what is more in both.
+  /// Seconds that the two stages of a rank may recompute, none of them more than others in both.
   std::vector<std::pair<double, double>> least_of_stages(const std::vector<int>& begins,
                                                          int rank) const {
     std::vector<std::pair<size_t, size_t>> mine;  // unit and stage
