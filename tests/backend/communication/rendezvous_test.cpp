@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <optional>
 #include <thread>
 
@@ -103,6 +104,34 @@ TEST(Rendezvous, ARankThatRefusesEndsAllAtOnceThoughOthersNeverCome) {
     shake_hands(seat, {});
   });
   EXPECT_THAT(messages[0], HasSubstr("rank 2 refuses to run: no such file"));
+}
+
+/// The store as rank 0 sees it when rank 1 refuses just before rank 0 asks whether one does.
+class RefusedWhenAsked : public SharedStore {
+ public:
+  void set(const std::string& key, const std::string& value) override { values_[key] = value; }
+  void append(const std::string& key, const std::string& value) override { values_[key] += value; }
+  std::string get(const std::string& key) override { return values_.at(key); }
+  std::optional<std::string> get_within(const std::string& key, double) override {
+    if (key == "handshake/refused") {
+      set("handshake/1", R"({"refuses": "no such file"})");
+      set("handshake/refused", "");
+      set("handshake/heard/1", "");
+    }
+    const auto found = values_.find(key);
+    return found == values_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+ private:
+  std::map<std::string, std::string> values_;
+};
+
+TEST(Rendezvous, ARankThatRefusesWhileOthersLookForItIsHeard) {
+  RefusedWhenAsked store;
+  EXPECT_THAT(test::message_of<InputError>([&] {
+                shake_hands({store, 0, 2}, {});
+              }),
+              HasSubstr("rank 1 refuses to run: no such file"));
 }
 
 TEST(Rendezvous, ARankOfALargerRunIsToldSo) {
