@@ -33,7 +33,7 @@ std::vector<size_t> by_step(const SearchResult& result, size_t chosen) {
 Alternative alternative(const SearchCase& of, size_t space) {
   SearchResult::Space found = of.found.spaces.at(space);
   const auto opened = of.search.open(of.search.layouts()[space]);
-  const LayoutSpace::Result run = opened->plan(found.best->begins, {});
+  const LayoutSpace::Result run = opened->plan(*found.best, {});
   const auto& [slicing, costs, simulation] = run.evaluated;
   // A search leaves recompute where it is in splits far above the best; a plan does not.
   found.best->outcome.step_s = simulation.makespan_s;

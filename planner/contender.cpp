@@ -23,7 +23,7 @@ Contender contender(const PlanningInputs& inputs, const LayoutSearch& search, Fo
   Contender one{&search, std::move(split), std::move(found), weight * step_s, {}, {}};
   if (!knows_noise(inputs.profile)) return one;
   const auto space = search.open(layout);
-  LayoutSpace::Result run = space->plan(one.split.begins, {false, false});
+  LayoutSpace::Result run = space->plan(one.split, {false, false});
   one.verdict = judged(inputs.profile, inputs.cluster, run.plan, run.evaluated.slicing,
                        run.evaluated.costs, space->network());
   if (one.verdict) one.weighted_s = weight * one.verdict->expected_s;

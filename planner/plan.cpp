@@ -133,7 +133,7 @@ class Planner {
   void conclude(const LayoutSearch& search, const FoundSplit& best) {
     const PipelineLayout layout = search.layouts()[best.space];
     const auto space = search.open(layout);
-    LayoutSpace::Result winner = space->plan(best.begins, {});
+    LayoutSpace::Result winner = space->plan(best, {});
     const double found_s = winner.evaluated.simulation.makespan_s;
     if (refines()) {
       const double gain = std::max(min_gain, request_.tolerance);

@@ -13,7 +13,8 @@ namespace penstock {
 /// A way to keep less of a layer.
 struct LayerChoice {
   double seconds = 0;
-  int64_t bytes = 0;  // freed
+  int64_t bytes = 0;    // freed
+  int64_t working = 0;  // taken meanwhile
   auto operator<=>(const LayerChoice&) const = default;
 };
 using LayerChoices = std::vector<LayerChoice>;

@@ -7,7 +7,7 @@ namespace penstock {
 LayerChoices layer_choices(const OperatorCost& layer) {
   LayerChoices choices;
   for (const RecomputeChoice& choice : layer.recompute)
-    choices.push_back({choice.time_s, choice.freed_bytes});
+    choices.push_back({choice.time_s, choice.freed_bytes, choice.working_bytes});
   return choices;
 }
 
@@ -33,10 +33,9 @@ LayerChoices LayerFit::allowed(const Ranked& rank, size_t i, int64_t working_byt
   return choices;
 }
 
-std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, KnownChoices& known,
-                                    Plan& plan, const std::vector<double>& prices) const {
-  for (StagePlan& stage : plan.stages) stage.recompute = {};
-  std::vector<int64_t> freed;
+LayerFit::Freed LayerFit::free(const std::vector<ToFree>& wanted, KnownChoices& known,
+                               const std::vector<double>& prices) const {
+  Freed freed{{}, std::vector<int>(measured_.operators.size(), -1)};
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
     const Ranked& of = ranks_[rank];
     std::vector<LayerChoices> choices;
@@ -47,15 +46,25 @@ std::vector<int64_t> LayerFit::free(const std::vector<ToFree>& wanted, KnownChoi
         choice.seconds *= prices[static_cast<size_t>(of.stages[i])];
     }
     const ChosenLayers& chosen = known.of(choices, wanted[rank].bytes);
-    freed.push_back(chosen.bytes);
-    for (size_t i = 0; i < chosen.choices.size(); ++i) {
-      if (chosen.choices[i] < 0) continue;
-      const OperatorCost& layer = costs(of.layers[i]);
-      const std::string& choice = layer.recompute[static_cast<size_t>(chosen.choices[i])].name;
-      plan.stages[static_cast<size_t>(of.stages[i])].recompute.layers[choice].push_back(layer.name);
-    }
+    freed.bytes.push_back(chosen.bytes);
+    for (size_t i = 0; i < chosen.choices.size(); ++i)
+      freed.choices[static_cast<size_t>(of.layers[i])] = chosen.choices[i];
   }
   return freed;
+}
+
+void LayerFit::note(const std::vector<int>& choices, Plan& plan) const {
+  for (StagePlan& stage : plan.stages) stage.recompute = {};
+  for (const Ranked& of : ranks_) {
+    for (size_t i = 0; i < of.layers.size(); ++i) {
+      const int choice = choices[static_cast<size_t>(of.layers[i])];
+      if (choice < 0) continue;
+      const OperatorCost& layer = costs(of.layers[i]);
+      const std::string& name = layer.recompute[static_cast<size_t>(choice)].name;
+      StagePlan& stage = plan.stages[static_cast<size_t>(of.stages[i])];
+      stage.recompute.layers[name].push_back(layer.name);
+    }
+  }
 }
 
 int64_t LayerFit::most(int rank, int64_t working_bytes) const {

@@ -27,11 +27,16 @@ class LayerFit {
   /// All of it outlives this.
   LayerFit(const MicrobatchCosts& measured, const Placement& placement, const Slicing& slicing);
 
-  /// Lets each rank free that, or what it can; notes the choices in the plan, and returns what they
-  /// free. They take the least time; where a second of each stage's backward has a price, they cost
-  /// least.
-  std::vector<int64_t> free(const std::vector<ToFree>& wanted, KnownChoices& known, Plan& plan,
-                            const std::vector<double>& prices = {}) const;
+  struct Freed {
+    std::vector<int64_t> bytes;  // by rank
+    std::vector<int> choices;    // of each layer; -1: it keeps everything
+  };
+  /// The choices by which each rank frees that, or what it can, in the least time; where seconds of
+  /// stages' backwards have prices, they cost least.
+  Freed free(const std::vector<ToFree>& wanted, KnownChoices& known,
+             const std::vector<double>& prices = {}) const;
+  /// Notes each layer's choice in the plan.
+  void note(const std::vector<int>& choices, Plan& plan) const;
   /// The most that a rank can free.
   int64_t most(int rank, int64_t working_bytes = INT64_MAX) const;
   /// The largest that a backward of its choices takes meanwhile which is less than that.

@@ -21,12 +21,11 @@ constexpr int64_t actions_per_effort = 2, effort_per_operator = 6;
 constexpr int64_t programs_of_sharing = 3, programs_of_lowering = 3;
 /// Effort of the actions that finding a program for `adaptive` takes: three for four of them.
 constexpr int64_t effort_of_adapted = 3, adapted_per_effort = 4;
-/// So many actions of paths that are followed to place recompute take one.
-constexpr int64_t followed_per_effort = 32;
 /// So many steps of knapsacks take one (600 layers on 8 ranks).
 constexpr int64_t steps_per_effort = 200;
-/// Relative: steps mostly get shorter by less where recompute is placed (1.4 % measured).
-constexpr double placing_gains = 0.015;
+
+/// Of looking for the best recompute of a split of which a plan is made.
+constexpr int64_t effort_of_plan = 200'000;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {
   const Cluster* cluster = layout.cluster();
@@ -47,6 +46,11 @@ bool shares_across_ranks(const Slicing& slicing, const std::vector<int>& rank_of
 void transmit_all(Slicing& slicing, const std::vector<int>& rank_of_stage) {
   for (Slicing::Shared& shared : slicing.shared)
     shared.transmitted = !holders_of(shared, rank_of_stage).others.empty();
+}
+
+bool recomputes(const Plan& plan) {
+  return std::ranges::any_of(
+      plan.stages, [](const StagePlan& stage) { return !stage.recompute.layers.empty(); });
 }
 
 bool has_empty_stage(const std::vector<int>& stage_of_operator, int stages) {
@@ -99,9 +103,9 @@ std::vector<int> LayoutSpace::owners(const std::vector<int>& begins) const {
   return context_.chain.operators(context_.chain.stage_of_unit(begins));
 }
 
-LayoutSpace::Result LayoutSpace::plan(const std::vector<int>& begins,
-                                      const SimulationOptions& options) {
-  Result result = run_placed(begins, options, std::numeric_limits<double>::infinity()).value();
+LayoutSpace::Result LayoutSpace::plan(const FoundSplit& split, const SimulationOptions& options) {
+  const Aim any{std::numeric_limits<double>::infinity(), effort_of_plan, split.outcome.choices};
+  Result result = run_placed(split.begins, any, options).value();
   name_stages(inputs_.model, result.evaluated.slicing.stage_of_operator, result.plan);
   return result;
 }
@@ -114,58 +118,74 @@ std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found, dou
   if (has_empty_stage(stages, layout_.stages())) return std::nullopt;
   std::optional<Result> result = run(std::move(stages), {});
   if (!result) return std::nullopt;
-  const Simulation& run = result->evaluated.simulation;
-  const bool fits = limit_.fullest(run.peak_memory_bytes) <= limit_.max_bytes;
   const double max_s = found.evaluated.simulation.makespan_s * (1 - min_gain);
-  if (!fits || run.makespan_s >= max_s) return std::nullopt;
+  if (!fits(*result) || result->evaluated.simulation.makespan_s >= max_s) return std::nullopt;
   name_stages(inputs_.model, result->evaluated.slicing.stage_of_operator, result->plan);
   return result;
 }
 
-/// Is there a choice between stages of a rank?
-bool LayoutSpace::places_recompute(const Plan& plan) const {
-  return layout_.schedule && layout_.stages_per_rank > 1 && !context_.min_memory &&
-         std::ranges::any_of(
-             plan.stages, [](const StagePlan& stage) { return !stage.recompute.layers.empty(); });
+bool LayoutSpace::places_recompute() const {
+  return layout_.schedule && layout_.stages_per_rank > 1 && !context_.min_memory && limit_.any() &&
+         std::ranges::any_of(layout_.measured->operators,
+                             [](const OperatorCost& layer) { return !layer.recompute.empty(); });
 }
 
-/// With the least recompute, or with recompute where it lengthens the step least, which is tried
-/// unless the former is far above `most_s`: the better one.
-std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int>& begins,
-                                                           const SimulationOptions& options,
-                                                           double most_s) {
-  std::optional<Result> least = run(owners(begins), options);
-  if (!least || !places_recompute(least->plan)) return least;
-  if (least->evaluated.simulation.makespan_s * (1 - placing_gains) > most_s) return least;
+/// Nothing is known where the program has no paths.
+BestRecompute LayoutSpace::best_recompute(const std::vector<int>& begins, const Aim& aim) {
+  if (!aim.choices.empty()) return {.choices = aim.choices};
   if (!paths_) paths_ = paths(begins);
-  if (!paths_ || !paths_->memory()) return least;
-  const ProgramPaths::BackwardPrices prices = paths_->backward_prices(begins);
-  least->followed = int64_t{prices.rounds} * paths_->actions();
-  if (prices.of_stages.empty()) return least;
-  std::optional<Result> placed = run(owners(begins), options, prices.of_stages);
-  const int simulated = least->simulated + placed->simulated;
-  placed->followed = least->followed;
-  std::optional<Result> best = better(*placed, *least) ? std::move(placed) : std::move(least);
+  if (!paths_ || !paths_->recompute()) return {};
+  return penstock::best_recompute(*paths_, begins, aim.most_s, aim.effort);
+}
+
+/// With the least recompute, or with the choices that make the step shortest, where these are
+/// faster. What lets ranks fit in fact may be more than stages keep: then by the prices of the best
+/// choices.
+std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int>& begins,
+                                                           const Aim& aim,
+                                                           const SimulationOptions& options) {
+  std::optional<Result> best = run(owners(begins), options);
+  if (!best) return best;
+  best->choices.clear();
+  if (!places_recompute() || !recomputes(best->plan)) return best;
+  const BestRecompute found = best_recompute(begins, aim);
+  int simulated = best->simulated;
+  for (const RecomputePlacing& placing :
+       {RecomputePlacing{found.choices, {}}, RecomputePlacing{{}, found.prices}}) {
+    if (placing.choices.empty() && placing.prices.empty()) continue;
+    std::optional<Result> placed = run(owners(begins), options, placing);
+    simulated += placed->simulated;
+    const bool fit = fits(*placed);
+    if (better(*placed, *best)) best = std::move(placed);
+    if (fit) break;
+  }
   best->simulated = simulated;
+  best->effort = found.effort;
+  best->slack_s = std::max(0.0, best->evaluated.simulation.makespan_s - found.bound_s);
+  best->more = found.gave_up;
   return best;
 }
 
 std::optional<LayoutSpace::Result> LayoutSpace::run(std::vector<int> stage_of_operator,
                                                     const SimulationOptions& options,
-                                                    const std::vector<double>& prices) {
+                                                    const RecomputePlacing& placing) {
   Slicing slicing = evaluator_.slicing(std::move(stage_of_operator), layout_.stages());
   const SharingWays ways = context_.ways;
   if (!ways.transmit || !shares_across_ranks(slicing, placement_.rank_of_stage))
-    return run_shared(std::move(slicing), false, options, prices);
-  if (!ways.replicate) return run_shared(std::move(slicing), true, options, prices);
-  std::optional<Result> replicated = run_shared(slicing, false, options, prices);
-  if (!replicated) return run_shared(std::move(slicing), true, options, prices);
-  std::optional<Result> transmitted = run_shared(slicing, true, options, prices);
+    return run_shared(std::move(slicing), false, options, placing);
+  if (!ways.replicate) return run_shared(std::move(slicing), true, options, placing);
+  std::optional<Result> replicated = run_shared(slicing, false, options, placing);
+  if (!replicated) return run_shared(std::move(slicing), true, options, placing);
+  std::optional<Result> transmitted = run_shared(slicing, true, options, placing);
   if (!transmitted) return replicated;
   Result best =
       better(*transmitted, *replicated) ? std::move(*transmitted) : std::move(*replicated);
   best.simulated = 2;
   return best;
+}
+
+bool LayoutSpace::fits(const Result& one) const {
+  return limit_.fullest(one.evaluated.simulation.peak_memory_bytes) <= limit_.max_bytes;
 }
 
 /// A split that fits is better than one that does not; then as plans are compared.
@@ -174,14 +194,14 @@ bool LayoutSpace::better(const Result& one, const Result& other) const {
     const Simulation& run = of.evaluated.simulation;
     const int64_t peak = limit_.fullest(run.peak_memory_bytes);
     const SplitOrder order{context_.min_memory ? SearchObjective::memory : SearchObjective::step};
-    return std::pair(peak > limit_.max_bytes, order.rank(run.makespan_s, peak));
+    return std::pair(!fits(of), order.rank(run.makespan_s, peak));
   };
   return key(one) < key(other);
 }
 
 std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool transmitted,
                                                            const SimulationOptions& options,
-                                                           const std::vector<double>& prices) {
+                                                           const RecomputePlacing& placing) {
   if (transmitted) transmit_all(slicing, placement_.rank_of_stage);
   Result result{evaluator_.plan(layout_, placement_.rank_of_stage, context_.memory_bytes), {}};
   if (context_.ways_of(layout_).state_parts > 1)
@@ -193,11 +213,14 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
     return result;
   }
   RecomputeFit::Fitted fitted;
-  if (may_recompute(context_, limit_)) {
-    fitted = fit_.fit(result.plan, slicing, prices);
+  if (!placing.choices.empty()) {
+    fitted = fit_.note(placing.choices, result.plan, slicing);
+  } else if (may_recompute(context_, limit_)) {
+    fitted = fit_.fit(result.plan, slicing, placing.prices);
   } else {
     fitted = {evaluator_.costs(result.plan, slicing), {}};
   }
+  result.choices = std::move(fitted.choices);
   SimulationOptions wanted = options;
   if (!fitted.memory.empty()) wanted.peaks = &fitted.memory;
   result.evaluated =
@@ -206,11 +229,11 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
   return result;
 }
 
-SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins, double most_s) {
+SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins, const Aim& aim) {
   constexpr double never = std::numeric_limits<double>::infinity();
   const Evaluator::Work before = evaluator_.work();
   const int64_t steps = fit_.steps();
-  const std::optional<Result> result = run_placed(begins, {false, false}, most_s);
+  const std::optional<Result> result = run_placed(begins, aim, {false, false});
   const Evaluator::Work& after = evaluator_.work();
   const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
   const int64_t effort = (after.actions - before.actions) * effort_of_adapted / adapted_per_effort +
@@ -221,9 +244,12 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins, double most_s
   const bool shares = !inputs_.network.capacity().empty() || !result->evaluated.costs.cores.empty();
   const int64_t programs = 1 + (shares ? programs_of_sharing : 0) +
                            (std::exchange(lowered_, true) ? 0 : programs_of_lowering);
-  return {run.makespan_s, limit_.fullest(run.peak_memory_bytes),
-          run.actions * programs * result->simulated / actions_per_effort +
-              result->followed / followed_per_effort + effort};
+  return {run.makespan_s,
+          limit_.fullest(run.peak_memory_bytes),
+          run.actions * programs * result->simulated / actions_per_effort + result->effort + effort,
+          result->slack_s,
+          result->more,
+          result->choices};
 }
 
 }  // namespace penstock

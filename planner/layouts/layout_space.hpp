@@ -9,10 +9,18 @@
 #include "planner/layouts/evaluate.hpp"
 #include "planner/layouts/layout_splits.hpp"
 #include "planner/layouts/recompute_fit.hpp"
+#include "planner/recompute/best_recompute.hpp"
 #include "planner/splits/search.hpp"
 #include "simulator/costs/memory_limit.hpp"
 
 namespace penstock {
+
+/// How layers choose what they recompute: as they were told, or by prices of backwards, as
+/// RecomputeFit has them; else what takes least time.
+struct RecomputePlacing {
+  std::vector<int> choices;
+  std::vector<double> prices;
+};
 
 class LayoutSpace : public OpenSpace {
  public:
@@ -22,7 +30,8 @@ class LayoutSpace : public OpenSpace {
   const SplitSpace& splits() const override { return *splits_; }
   /// Ranks that would not fit recompute, or all of them where memory is the objective:
   /// recompute.hpp. Layers of a table do in the stages where that lengthens the step least.
-  SplitOutcome simulate(const std::vector<int>& begins, double most_s) override;
+  SplitOutcome simulate(const std::vector<int>& begins, const Aim& aim) override;
+  bool places_recompute() const override;
   void rest() override {
     evaluator_.forget();
     fit_.forget();
@@ -45,11 +54,14 @@ class LayoutSpace : public OpenSpace {
   struct Result {
     Plan plan;
     Evaluator::Evaluated evaluated;
-    int simulated = 1;     // for each way to share parameters, and to place recompute
-    int64_t followed = 0;  // actions of paths, for the latter
+    int simulated = 1;   // for each way to share parameters, and to place recompute
+    int64_t effort = 0;  // of looking for the latter
+    double slack_s = 0;  // as SplitOutcome has these
+    bool more = false;
+    std::vector<int> choices = {};
   };
   /// The plan of a split that fits, with its simulation.
-  Result plan(const std::vector<int>& begins, const SimulationOptions& options);
+  Result plan(const FoundSplit& split, const SimulationOptions& options);
   /// The same with narrower cuts (refine_cuts.hpp), where that makes a step shorter by more than
   /// this share of it.
   std::optional<Result> refined(const Result& found, double min_gain);
@@ -57,15 +69,15 @@ class LayoutSpace : public OpenSpace {
  private:
   /// Result of a split by operators' stages; without the stages' names. Where ranks share
   /// parameters the better way. Absent where `adaptive` finds nothing that fits.
-  /// `prices`: of recompute, as RecomputeFit has them.
   std::optional<Result> run(std::vector<int> stage_of_operator, const SimulationOptions& options,
-                            const std::vector<double>& prices = {});
+                            const RecomputePlacing& placing = {});
   std::optional<Result> run_shared(Slicing slicing, bool transmitted,
                                    const SimulationOptions& options,
-                                   const std::vector<double>& prices);
-  std::optional<Result> run_placed(const std::vector<int>& begins, const SimulationOptions& options,
-                                   double most_s);
-  bool places_recompute(const Plan& plan) const;
+                                   const RecomputePlacing& placing);
+  BestRecompute best_recompute(const std::vector<int>& begins, const Aim& aim);
+  std::optional<Result> run_placed(const std::vector<int>& begins, const Aim& aim,
+                                   const SimulationOptions& options);
+  bool fits(const Result& one) const;
   bool better(const Result& one, const Result& other) const;
   std::vector<int> owners(const std::vector<int>& begins) const;
 

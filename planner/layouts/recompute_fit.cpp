@@ -72,7 +72,8 @@ RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing,
   if (prices.empty()) recall(of_ranks, wanted, settled);
   Fitted fitted;
   while (true) {
-    const std::vector<int64_t> freed = of.free(wanted, choices_, plan, prices);
+    const auto [freed, choices] = of.free(wanted, choices_, prices);
+    of.note(choices, plan);
     fitted.costs = evaluator_.costs(plan, slicing);
     fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, settled);
     bool all = true;
@@ -87,8 +88,15 @@ RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing,
     if (!all) continue;
     for (size_t rank = 0; rank < ranks && prices.empty(); ++rank)
       fitted_[rank].try_emplace(of_ranks[rank], FittedRank{wanted[rank], fitted.memory[rank]});
+    fitted.choices = choices;
     return fitted;
   }
+}
+
+RecomputeFit::Fitted RecomputeFit::note(const std::vector<int>& choices, Plan& plan,
+                                        Slicing& slicing) {
+  LayerFit(*layout_.measured, placement_, slicing).note(choices, plan);
+  return {evaluator_.costs(plan, slicing), {}, choices};
 }
 
 /// Whether there is anything left to try.
@@ -136,7 +144,7 @@ std::optional<Evaluator::Evaluated> RecomputeFit::adapt_layers(Plan& plan, const
     std::vector<ToFree> wanted;
     for (int rank = 0; rank < layout_.ranks; ++rank)
       wanted.push_back({.bytes = all ? of.most(rank) : 0});
-    of.free(wanted, choices_, plan);
+    of.note(of.free(wanted, choices_).choices, plan);
     Slicing own = slicing;
     Costs costs = evaluator_.costs(plan, own);
     if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))

@@ -29,11 +29,14 @@ class RecomputeFit {
   struct Fitted {
     Costs costs;
     std::vector<RankMemory> memory = {};  // where it was found for these costs
+    std::vector<int> choices = {};        // of the layers of a table; -1: it keeps everything
   };
   /// Makes ranks fit that would not, as far as they can, and notes in the plan what they recompute:
   /// units in their order (recompute.hpp), layers of a table by their choices, with prices where
   /// there are any (layer_fit.hpp).
   Fitted fit(Plan& plan, Slicing& slicing, const std::vector<double>& prices = {});
+  /// Notes these choices of a table's layers, whether ranks fit or not.
+  Fitted note(const std::vector<int>& choices, Plan& plan, Slicing& slicing);
   /// For `adaptive`, of which memory is only known when it is made: all ranks recompute alike, as
   /// little as lets something fit.
   std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,

@@ -66,6 +66,7 @@ BoxBound::Aim BoxTree::aim(const SplitRank* incumbent) const {
 }
 
 std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
+  near_ = false;
   if (parts_ && (parts_->tabulated() || parts_->effort() < effort_)) {
     const auto split = parts_->step(incumbent);
     if (parts_->failed()) {
@@ -81,7 +82,11 @@ std::optional<std::vector<int>> BoxTree::step(const SplitRank* incumbent) {
     return std::nullopt;
   }
   if (!node->bounded) return bound(std::move(node), incumbent);
-  if (node->box.begins.single()) return once(node->box.begins.low);
+  if (node->box.begins.single()) {
+    const bool fresh = given_.insert(node->box.begins.low).second;
+    if (fresh || bounds_.paths().recompute()) return node->box.begins.low;
+    return std::nullopt;
+  }
   divide(*node, incumbent);
   return std::nullopt;
 }
@@ -162,6 +167,7 @@ std::optional<std::vector<int>> BoxTree::near(const Node& node, double enough_s)
   walk.go_on(tries_nearby);
   effort_ += walk.effort();
   if (walk.split_s() >= enough_s) return std::nullopt;
+  near_ = true;
   return once(walk.begins());
 }
 

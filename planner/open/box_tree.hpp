@@ -32,6 +32,7 @@ class BoxTree : public OpenSplits {
   bool loses(const std::vector<int>&) const override { return false; }
   /// Also gives splits near the best mixture of a box, each of which may lie outside of it.
   std::optional<std::vector<int>> step(const SplitRank* incumbent) override;
+  bool still_open() const override { return near_; }
   int64_t effort() const override { return effort_ + (parts_ ? parts_->effort() : 0); }
   int64_t kept() const override;
 
@@ -72,6 +73,7 @@ class BoxTree : public OpenSplits {
   const std::function<bool()> stop_;
   int64_t numbers_ = 0, effort_ = 0, round_effort_;
   std::set<std::vector<int>> given_;
+  bool near_ = false;  // the last split that was given
   std::unique_ptr<PartTree> parts_;
   std::priority_queue<NodePointer, std::vector<NodePointer>, Later> queue_;
 };

@@ -23,6 +23,8 @@ class OpenSplits {
   /// Looks at the best: the begins of a split to simulate, or nothing where it took them apart or
   /// bounded them more sharply. Leaves out what ranks behind `incumbent`, which may be null.
   virtual std::optional<std::vector<int>> step(const SplitRank* incumbent) = 0;
+  /// Is the split that the last step gave open still, or part of what is?
+  virtual bool still_open() const { return false; }
   /// The effort that it has taken so far, as SplitSearch counts it.
   virtual int64_t effort() const = 0;
   /// Nodes that it keeps.

@@ -14,12 +14,6 @@ namespace {
 /// recompute (measured with 32 to 64 stages).
 constexpr int actions_followed = 64, actions_with_recompute = 32;
 
-/// Rounds of looking for prices of backwards, and the share of the last one in them: shares of 0.1
-/// were worse for a GPT's looped-bfs, of 0.4 for its interleaved-1f1b. Relative: steps that differ
-/// by less are as good.
-constexpr int price_rounds = 48;
-constexpr double share_of_round = 0.2, as_good = 1e-4;
-
 std::vector<size_t> times_of(const Action& part, const SplitTimes& times) {
   const bool first = part.microbatch == 0;
   const size_t input = times.at(first ? SplitTime::first_input : SplitTime::input, part.stage);
@@ -150,10 +144,7 @@ class ProgramPaths::Builder {
 
 ProgramPaths::ProgramPaths(const Program& compute, SplitTimes times, bool posts_when_reached,
                            Recompute recompute)
-    : times_(std::move(times)),
-      recompute_(std::move(recompute)),
-      microbatches_(compute.microbatches),
-      last_(compute.ranks.size(), -1) {
+    : times_(std::move(times)), recompute_(std::move(recompute)), last_(compute.ranks.size(), -1) {
   Builder(*this, compute, posts_when_reached).run(compute);
 }
 
@@ -203,33 +194,6 @@ std::optional<Times> ProgramPaths::expected(const std::vector<int>& begins) cons
 double ProgramPaths::expected_s(const std::vector<int>& begins) const {
   const std::optional<Times> times = expected(begins);
   return times ? longest_s(*times) : std::numeric_limits<double>::infinity();
-}
-
-/// Ranks choose by the mean of how often the stages' backwards were on the longest paths of the
-/// last rounds. At first each is there as often as the other.
-ProgramPaths::BackwardPrices ProgramPaths::backward_prices(const std::vector<int>& begins) const {
-  BackwardPrices best;
-  std::optional<std::vector<double>> longer_s = recompute_.expected->longer_s(begins);
-  if (!longer_s) return best;
-  const Times kept = times_.of(begins);
-  const double enough_s = split_s(begins) * (1 + as_good);
-  std::vector<double> prices(begins.size(), 1.0);
-  for (best.rounds = 0; longer_s && best.rounds < price_rounds; ++best.rounds) {
-    Times times = kept;
-    recompute_.memory->lengthen(times_, *longer_s, times);
-    const Path path = longest_path(times);
-    if (best.rounds == 0) best.seconds = path.seconds;
-    if (path.seconds < best.seconds * (1 - as_good)) {
-      best.seconds = path.seconds;
-      best.of_stages = prices;
-    }
-    if (best.seconds <= enough_s) break;
-    const std::vector<double> longer = recompute_.memory->longer(times_, path.weights);
-    for (size_t stage = 0; stage < prices.size(); ++stage)
-      prices[stage] += share_of_round * (longer[stage] / microbatches_ - prices[stage]);
-    longer_s = recompute_.expected->longer_s(begins, prices);
-  }
-  return best;
 }
 
 /// The least seconds of a path, where `kept` are the times of the split without recompute: each

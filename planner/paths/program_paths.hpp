@@ -41,6 +41,8 @@ class ProgramPaths {
   const SplitTimes& times() const { return times_; }
   /// Null: whatever ranks hold fits.
   const SplitMemory* memory() const { return recompute_.memory.get(); }
+  /// What units may recompute; null: whatever ranks hold fits.
+  const SplitRecompute* recompute() const { return recompute_.expected.get(); }
   /// Null where nothing is known of whole units.
   const SharedUnits* shared() const { return recompute_.shared.get(); }
   int ranks() const { return static_cast<int>(last_.size()); }
@@ -51,14 +53,6 @@ class ProgramPaths {
   double split_s(const std::vector<int>& begins) const;
   /// split_s() with what ranks are expected to recompute: infinite where they do not fit. No bound.
   double expected_s(const std::vector<int>& begins) const;
-  /// Prices of a second of each stage's backward: ranks that recompute what costs least by them are
-  /// expected to take so long a step, less than with the least recompute. No bound.
-  struct BackwardPrices {
-    double seconds = 0;
-    std::vector<double> of_stages;  // empty: none are known to be better
-    int rounds = 0;                 // of looking for them, each somewhat more than expected_s()
-  };
-  BackwardPrices backward_prices(const std::vector<int>& begins) const;
   /// For each rank the longest path that ends with its last action, as weights of times, followed
   /// by the longest OPT; longest first.
   struct Path {
@@ -98,7 +92,6 @@ class ProgramPaths {
 
   const SplitTimes times_;
   const Recompute recompute_;
-  const int microbatches_;
   // The nodes' lists, one behind the other in memory, for paths are followed thousands of times.
   std::vector<int> times_of_nodes_;
   std::vector<Follows> follows_;

@@ -35,37 +35,32 @@ SplitRecompute::SplitRecompute(std::shared_ptr<const StageTable> bytes,
     stages_[static_cast<size_t>(placement_.rank_of_stage[stage])].push_back(stage);
 }
 
-/// `found` of a rank and its stages is empty where it does not fit.
-template <typename Found>
-std::optional<std::vector<double>> SplitRecompute::of_ranks(const std::vector<int>& begins,
-                                                            const Found& found) const {
+SplitRecompute::Intervals SplitRecompute::intervals(size_t rank,
+                                                    const std::vector<int>& begins) const {
+  Intervals intervals;
+  for (const size_t s : stages_[rank]) {
+    intervals.push_back(begins[s]);
+    intervals.push_back(s + 1 < begins.size() ? begins[s + 1] : bytes_->units());
+  }
+  return intervals;
+}
+
+std::optional<std::vector<double>> SplitRecompute::longer_s(const std::vector<int>& begins) const {
   std::vector<double> longer(begins.size(), 0.0);
   for (size_t rank = 0; rank < stages_.size(); ++rank) {
-    Intervals intervals;
-    for (const size_t s : stages_[rank]) {
-      intervals.push_back(begins[s]);
-      intervals.push_back(s + 1 < begins.size() ? begins[s + 1] : bytes_->units());
-    }
-    const std::vector<double>& of_rank = found(rank, intervals);
-    if (of_rank.empty()) return std::nullopt;
-    for (size_t i = 0; i < stages_[rank].size(); ++i) longer[stages_[rank][i]] = of_rank[i];
+    const Intervals stages = intervals(rank, begins);
+    const auto [known, fresh] = found_[rank].try_emplace(stages);
+    if (fresh) known->second = found(rank, stages, {});
+    if (!known->second) return std::nullopt;
+    for (size_t i = 0; i < stages_[rank].size(); ++i)
+      longer[stages_[rank][i]] = known->second->longer_s[i];
   }
   return longer;
 }
 
-std::optional<std::vector<double>> SplitRecompute::longer_s(const std::vector<int>& begins) const {
-  return of_ranks(
-      begins, [&](size_t rank, const Intervals& stages) -> const auto& {
-        const auto [known, fresh] = found_[rank].try_emplace(stages);
-        if (fresh) known->second = found(rank, stages, {});
-        return known->second;
-      });
-}
-
-std::optional<std::vector<double>> SplitRecompute::longer_s(
-    const std::vector<int>& begins, const std::vector<double>& prices) const {
-  return of_ranks(
-      begins, [&](size_t rank, const Intervals& stages) { return found(rank, stages, prices); });
+std::optional<SplitRecompute::Option> SplitRecompute::cheapest(
+    size_t rank, const std::vector<int>& begins, const std::vector<double>& prices) const {
+  return found(rank, intervals(rank, begins), prices);
 }
 
 /// More than fits when the rank holds most, where its stages free so much of a microbatch.
@@ -89,6 +84,137 @@ int64_t SplitRecompute::excess(size_t rank, const Intervals& stages,
   return most - limits_[rank];
 }
 
+bool SplitRecompute::lengthen(size_t rank, const std::vector<int>& begins,
+                              const std::vector<int>& choices,
+                              std::vector<double>& longer_s) const {
+  const Intervals stages = intervals(rank, begins);
+  std::vector<int64_t> freed(stages_[rank].size(), 0);
+  int64_t working = 0;
+  for (size_t i = 0; i < stages_[rank].size(); ++i) {
+    double sum_s = 0;
+    for (int unit = stages[2 * i]; unit < stages[2 * i + 1]; ++unit) {
+      const auto u = static_cast<size_t>(unit);
+      if (choices[u] < 0) continue;
+      const LayerChoice& choice = units_[u][static_cast<size_t>(choices[u])];
+      sum_s += choice.seconds;
+      freed[i] += choice.bytes;
+      working = std::max(working, choice.working);
+    }
+    longer_s[stages_[rank][i]] = sum_s / speeds_.relative()[rank];
+  }
+  return excess(rank, stages, freed) + working <= 0;
+}
+
+/// Choices of units [begin, end) but for those that free no more than others that take no longer,
+/// the shortest first; absent where there are too many.
+std::optional<std::vector<SplitRecompute::Chosen>> SplitRecompute::of_units(int begin, int end,
+                                                                            int64_t most) const {
+  std::vector<Chosen> all{{0, 0, {}}};
+  for (int unit = begin; unit < end; ++unit) {
+    std::vector<Chosen> more;
+    const LayerChoices& own = units_[static_cast<size_t>(unit)];
+    for (const Chosen& of : all) {
+      for (int choice = -1; choice < static_cast<int>(own.size()); ++choice) {
+        const LayerChoice taken = choice < 0 ? LayerChoice{} : own[static_cast<size_t>(choice)];
+        more.push_back({of.seconds + taken.seconds, of.bytes + taken.bytes, of.choices});
+        more.back().choices.push_back(choice);
+      }
+    }
+    std::ranges::stable_sort(more, {},
+                             [](const Chosen& of) { return std::pair(of.seconds, -of.bytes); });
+    all.clear();
+    for (Chosen& of : more)
+      if (all.empty() || of.bytes > all.back().bytes) all.push_back(std::move(of));
+    if (static_cast<int64_t>(all.size()) > most) return std::nullopt;
+  }
+  return all;
+}
+
+/// The choices of a rank's stages, put together one stage after the other.
+class SplitRecompute::Combining {
+ public:
+  Combining(const SplitRecompute& of, size_t rank, Intervals stages, int64_t most)
+      : of_(of), rank_(rank), stages_(std::move(stages)), most_(most), taken_(stages_.size() / 2) {}
+
+  std::optional<std::vector<Option>> run() {
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      auto of_stage = of_.of_units(stages_[2 * i], stages_[2 * i + 1], most_);
+      if (!of_stage) return std::nullopt;
+      all_.push_back(std::move(*of_stage));
+    }
+    combine(0);
+    if (tried_ > most_) return std::nullopt;
+    return std::move(options_);
+  }
+  int64_t tried() const { return tried_; }
+
+ private:
+  bool fits() const {
+    std::vector<int64_t> freed;
+    for (size_t i = 0; i < taken_.size(); ++i) freed.push_back(all_[i][taken_[i]].bytes);
+    return of_.excess(rank_, stages_, freed) <= 0;
+  }
+
+  /// Does it not fit with less in any stage?
+  bool is_least() {
+    for (size_t& taken : taken_) {
+      if (taken == 0) continue;
+      --taken;
+      const bool less = fits();
+      ++taken;
+      if (less) return false;
+    }
+    return true;
+  }
+
+  /// Of the last stage the least that fits: the less the more the one before it frees.
+  void combine(size_t i) {
+    if (i + 1 == taken_.size()) return take();
+    if (i + 2 == taken_.size()) taken_.back() = all_.back().size() - 1;
+    for (taken_[i] = 0; taken_[i] < all_[i].size() && tried_ <= most_; ++taken_[i]) combine(i + 1);
+  }
+
+  void take() {
+    size_t& last = taken_.back();
+    if (taken_.size() == 1) last = all_.back().size() - 1;
+    if (++tried_; !fits()) return;
+    for (; last > 0; ++tried_) {
+      --last;
+      if (fits()) continue;
+      ++last;
+      break;
+    }
+    if (is_least()) options_.push_back(option());
+  }
+
+  Option option() const {
+    Option option;
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      const Chosen& of = all_[i][taken_[i]];
+      option.longer_s.push_back(of.seconds / of_.speeds_.relative()[rank_]);
+      option.choices.insert(option.choices.end(), of.choices.begin(), of.choices.end());
+    }
+    return option;
+  }
+
+  const SplitRecompute& of_;
+  const size_t rank_;
+  const Intervals stages_;
+  const int64_t most_;
+  std::vector<std::vector<Chosen>> all_;  // by stage
+  std::vector<size_t> taken_;             // likewise
+  std::vector<Option> options_;
+  int64_t tried_ = 0;
+};
+
+std::optional<std::vector<SplitRecompute::Option>> SplitRecompute::options(
+    size_t rank, const std::vector<int>& begins, int64_t most, int64_t& tried) const {
+  Combining combining(*this, rank, intervals(rank, begins), most);
+  auto options = combining.run();
+  tried += combining.tried();
+  return options;
+}
+
 /// The choice of each unit, so that they free so much; -1: it recomputes nothing.
 std::vector<int> SplitRecompute::chosen(const std::vector<LayerChoices>& units,
                                         int64_t bytes) const {
@@ -102,8 +228,8 @@ std::vector<int> SplitRecompute::chosen(const std::vector<LayerChoices>& units,
 }
 
 /// Frees more as long as that does not fit, as RecomputeFit does.
-std::vector<double> SplitRecompute::found(size_t rank, const Intervals& stages,
-                                          const std::vector<double>& prices) const {
+std::optional<SplitRecompute::Option> SplitRecompute::found(
+    size_t rank, const Intervals& stages, const std::vector<double>& prices) const {
   std::vector<LayerChoices> choices;
   std::vector<size_t> units, stage_of;
   int64_t most = 0;
@@ -121,25 +247,26 @@ std::vector<double> SplitRecompute::found(size_t rank, const Intervals& stages,
       most += std::ranges::max(choices.back(), {}, &LayerChoice::bytes).bytes;
     }
   }
-  std::vector<double> longer(stages_[rank].size(), 0.0);
-  std::vector<int64_t> freed_of(longer.size(), 0);
+  Option option{std::vector<double>(stages_[rank].size(), 0.0), std::vector<int>(units.size(), -1)};
+  std::vector<int64_t> freed_of(stages_[rank].size(), 0);
   int64_t freed = 0;
   for (int64_t more = excess(rank, stages, freed_of); more > 0;
        more = excess(rank, stages, freed_of)) {
-    if (freed >= most) return {};
-    const std::vector<int> chosen = this->chosen(choices, std::min(most, freed + more));
-    std::ranges::fill(longer, 0.0);
+    if (freed >= most) return std::nullopt;
+    option.choices = chosen(choices, std::min(most, freed + more));
+    std::ranges::fill(option.longer_s, 0.0);
     std::ranges::fill(freed_of, 0);
     freed = 0;
     for (size_t unit = 0; unit < choices.size(); ++unit) {
-      if (chosen[unit] < 0) continue;
-      const auto choice = static_cast<size_t>(chosen[unit]);
-      longer[stage_of[unit]] += units_[units[unit]][choice].seconds / speeds_.relative()[rank];
+      if (option.choices[unit] < 0) continue;
+      const auto choice = static_cast<size_t>(option.choices[unit]);
+      option.longer_s[stage_of[unit]] +=
+          units_[units[unit]][choice].seconds / speeds_.relative()[rank];
       freed_of[stage_of[unit]] += units_[units[unit]][choice].bytes;
       freed += choices[unit][choice].bytes;
     }
   }
-  return longer;
+  return option;
 }
 
 }  // namespace penstock

@@ -27,17 +27,42 @@ class SplitRecompute {
   /// Seconds by which each backward of a stage takes longer, by stage; absent where a rank does not
   /// fit.
   std::optional<std::vector<double>> longer_s(const std::vector<int>& begins) const;
-  /// The same where a second of each stage's backward has a price: ranks choose what costs least.
-  std::optional<std::vector<double>> longer_s(const std::vector<int>& begins,
-                                              const std::vector<double>& prices) const;
+  /// Sets the seconds of a rank's stages where each unit makes that choice, -1 where it keeps
+  /// everything. Does the rank fit, also with what its choices take meanwhile?
+  bool lengthen(size_t rank, const std::vector<int>& begins, const std::vector<int>& choices,
+                std::vector<double>& longer_s) const;
+  /// What a rank of a split may recompute: by how much the backwards of each of its stages take
+  /// longer, and the choice of each of its units, or -1.
+  struct Option {
+    std::vector<double> longer_s;
+    std::vector<int> choices;
+  };
+  /// All with which the rank fits, but for those that take no less in any stage than another one;
+  /// absent where more than `most` have to be tried. Adds those that were to `tried`.
+  std::optional<std::vector<Option>> options(size_t rank, const std::vector<int>& begins,
+                                             int64_t most, int64_t& tried) const;
+  /// The one that costs least where a second of each stage's backward has a price; absent where the
+  /// rank does not fit. Of large ranks only about that.
+  std::optional<Option> cheapest(size_t rank, const std::vector<int>& begins,
+                                 const std::vector<double>& prices) const;
+  const std::vector<std::vector<size_t>>& stages() const { return stages_; }
+  const std::vector<LayerChoices>& units() const { return units_; }
+  /// May units choose, each for itself?
+  bool chooses() const { return any_; }
 
  private:
   using Intervals = std::vector<int>;  // begins and ends of a rank's stages
-  template <typename Found>
-  std::optional<std::vector<double>> of_ranks(const std::vector<int>& begins,
-                                              const Found& found) const;
-  std::vector<double> found(size_t rank, const Intervals& stages,
-                            const std::vector<double>& prices) const;
+  /// What some units choose, together.
+  struct Chosen {
+    double seconds;
+    int64_t bytes;
+    std::vector<int> choices;
+  };
+  class Combining;
+  Intervals intervals(size_t rank, const std::vector<int>& begins) const;
+  std::optional<std::vector<Chosen>> of_units(int begin, int end, int64_t most) const;
+  std::optional<Option> found(size_t rank, const Intervals& stages,
+                              const std::vector<double>& prices) const;
   int64_t excess(size_t rank, const Intervals& stages, const std::vector<int64_t>& freed) const;
   std::vector<int> chosen(const std::vector<LayerChoices>& units, int64_t bytes) const;
 
@@ -50,8 +75,8 @@ class SplitRecompute {
   std::vector<int64_t> limits_;
   std::vector<std::vector<size_t>> stages_;  // of each rank
   std::vector<std::vector<HeldAtOnce>> moments_;
-  /// By rank; empty where it does not fit.
-  mutable std::vector<std::map<Intervals, std::vector<double>>> found_;
+  /// By rank; absent where it does not fit.
+  mutable std::vector<std::map<Intervals, std::optional<Option>>> found_;
   mutable KnownChoices choices_;
 };
 

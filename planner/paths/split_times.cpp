@@ -119,10 +119,13 @@ double SplitTimes::of_stage(size_t time, int begin, int end) const {
 }
 
 Times SplitTimes::of(const std::vector<int>& begins) const {
-  std::vector<std::vector<Place>> places;
-  places.reserve(begins.size());
-  for (const int begin : begins) places.push_back({{begin, 1.0}});
-  return of(places);
+  Times times(size());
+  for (size_t time = 0; time < times.size(); ++time) {
+    const size_t stage = time % begins.size();
+    times[time] =
+        of_stage(time, begins[stage], stage + 1 < begins.size() ? begins[stage + 1] : units_);
+  }
+  return times;
 }
 
 Times SplitTimes::of(const std::vector<std::vector<Place>>& begins) const {

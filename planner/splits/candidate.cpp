@@ -1,8 +1,10 @@
 #include "planner/splits/candidate.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "planner/open/box_tree.hpp"
+#include "planner/open/in_parallel.hpp"
 #include "planner/paths/walk.hpp"
 
 namespace penstock {
@@ -21,12 +23,37 @@ constexpr int walks = 8, tries_per_stage = 128, tries_at_a_time = 64;
 /// much slower than the best of all takes no more.
 constexpr int first_walks = 2;
 constexpr double hopeless = 1.04;
+/// Further annealings mostly make a step shorter by less than a percent.
+constexpr double unlikely = 1.01;
+/// Annealings at the same time, fixed, whatever the number of threads; the effort of each of the
+/// first ones, how much of it at a time, and that of boxes before them; before later ones boxes
+/// take so many times theirs.
+constexpr size_t annealings_at_once = 2;
+constexpr int64_t first_annealing = 500'000, annealing_at_a_time = 1 << 16, first_boxes = 2'000'000,
+                  boxes_for_annealing = 8;
+/// Relative: recompute that makes a step shorter by no more counts as no better.
+constexpr double exact_within = 1e-8;
 /// Effort of a bound, for each stage of its split.
 constexpr int64_t stage_effort = 3;
 
 }  // namespace
 
 bool Candidate::waits() const { return result.splits > many_splits; }
+
+SplitRank Candidate::top() const {
+  if (!open_splits_) return order_.bound(space_.bound_s, space_.bytes);
+  if (unsettled_.empty()) return open_splits_->top();
+  const SplitRank settled = order_.bound(unsettled_.top().bound_s, result.bytes);
+  return open_splits_->empty() ? settled : std::min(settled, open_splits_->top());
+}
+
+double Candidate::bound_s() const {
+  if (!open_splits_) return space_.bound_s;
+  double open_s = unsettled_.empty() ? open_splits_->bound_s() : unsettled_.top().bound_s;
+  if (!unsettled_.empty() && !open_splits_->empty())
+    open_s = std::min(open_s, open_splits_->bound_s());
+  return std::max(open_s, space_.bound_s);
+}
 
 Candidate::Step Candidate::advance(const SplitRank* incumbent) {
   if (!begun_) open();
@@ -47,11 +74,14 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     if (!step.begins.empty()) return step;
   }
   if (paths_ && waits()) follow_boxes();
-  return followed(incumbent);
+  return anneals(incumbent) ? annealed(incumbent) : followed(incumbent);
 }
 
 /// Looks at open splits, the best first.
 Candidate::Step Candidate::followed(const SplitRank* incumbent) {
+  if (!unsettled_.empty() &&
+      (open_splits_->empty() || unsettled_.top().bound_s <= open_splits_->bound_s()))
+    return settled(incumbent);
   Step step;
   const int64_t end = effort + round_effort;
   while (open_splits_ && !open_splits_->empty() && effort < end && !(boxed_ && stopped())) {
@@ -59,10 +89,12 @@ Candidate::Step Candidate::followed(const SplitRank* incumbent) {
     step.bound_s = open_splits_->bound_s();
     const auto begins = open_splits_->step(incumbent);
     effort += open_splits_->effort() - before;
+    boxes_effort_ += open_splits_->effort() - before;
     if (!begins || is_slower(*begins, incumbent)) continue;
     const double bound_s = step.bound_s;
     step = simulated(*begins, incumbent);
     step.bound_s = bound_s;
+    if (!open_splits_->still_open()) settle(step, first_recompute);
     break;
   }
   return step;
@@ -82,8 +114,32 @@ bool Candidate::is_slower(const std::vector<int>& begins, const SplitRank* incum
   return (*program_)->split_s(begins) * (1 - bound_rounding) > order_.most_s(incumbent);
 }
 
-Candidate::Step Candidate::simulated(const std::vector<int>& begins, const SplitRank* incumbent) {
-  Step step{begins, 0, opened_->simulate(begins, order_.most_s(incumbent))};
+/// Takes a split that is no longer among the open ones for settled, unless other recompute may make
+/// it faster.
+void Candidate::settle(const Step& step, int64_t effort_of_recompute) {
+  const SplitOutcome& found = step.outcome;
+  if (found.slack_s <= exact_within * found.step_s) return;
+  const double bound_s = std::max(step.bound_s, found.step_s - found.slack_s);
+  if (found.more)
+    unsettled_.push({bound_s, step.begins, effort_of_recompute});
+  else
+    left_s_ = std::min(left_s_, bound_s);
+}
+
+/// Looks once more, and longer, at the unsettled split that may be fastest.
+Candidate::Step Candidate::settled(const SplitRank* incumbent) {
+  const Unsettled split = unsettled_.top();
+  unsettled_.pop();
+  Step step = simulated(split.begins, incumbent, 4 * split.effort);
+  step.bound_s = split.bound_s;
+  settle(step, 4 * split.effort);
+  return step;
+}
+
+Candidate::Step Candidate::simulated(const std::vector<int>& begins, const SplitRank* incumbent,
+                                     int64_t effort_of_recompute, const std::vector<int>& choices) {
+  Step step{begins, 0,
+            opened_->simulate(begins, {order_.most_s(incumbent), effort_of_recompute, choices})};
   effort += step.outcome.effort;
   return step;
 }
@@ -96,7 +152,7 @@ Candidate::Step Candidate::proposed(const std::vector<int>& begins, const SplitR
   Step step = simulated(begins, incumbent);
   ++*next_proposal_;
   start_ = begins;
-  if (step.outcome.peak_bytes > order_.max_bytes) return step;
+  if (!fits(step)) return step;
   next_proposal_.reset();
   reach(step);
   if (order_.objective == SearchObjective::step) {
@@ -126,8 +182,7 @@ Candidate::Step Candidate::climb(const SplitRank* incumbent) {
     return {};
   }
   Step step = simulated(*begins, incumbent);
-  const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
-  if (!fits || rank_of(step.outcome) >= reached_.rank) return step;
+  if (!fits(step) || rank_of(step.outcome) >= reached_.rank) return step;
   reach(step);
   neighbours_->move();
   return step;
@@ -155,8 +210,7 @@ Candidate::Step Candidate::walked(const SplitRank* incumbent) {
   if (tries_ > 0) return {};
   Step step = simulated(walk_->begins(), incumbent);
   walk_.reset();
-  const bool fits = step.outcome.peak_bytes <= order_.max_bytes;
-  if (fits && rank_of(step.outcome) < reached_.rank) reach(step);
+  if (fits(step) && rank_of(step.outcome) < reached_.rank) reach(step);
   const bool slow =
       --walks_left_ <= walks - first_walks && reached_.step_s > hopeless * order_.most_s(incumbent);
   if (slow) walks_left_ = 0;
@@ -166,7 +220,39 @@ Candidate::Step Candidate::walked(const SplitRank* incumbent) {
   return step;
 }
 
+/// Boxes and annealings take turns, where what was found is not far above the best of all: what is
+/// proven soon needs no annealing.
+bool Candidate::anneals(const SplitRank* incumbent) const {
+  if (!annealings_.empty()) return true;
+  if (!boxed_ || boxes_effort_ < annealing_due_ || !opened_->places_recompute()) return false;
+  const double far = seeds_ == 0 ? hopeless : unlikely;
+  if (result.best && result.best->outcome.step_s > far * order_.most_s(incumbent)) return false;
+  return (*program_)->recompute() && (*program_)->recompute()->chooses();
+}
+
+/// Goes on with annealings from the best split yet, and simulates the best of their ends.
+Candidate::Step Candidate::annealed(const SplitRank* incumbent) {
+  while (annealings_.size() < annealings_at_once)
+    annealings_.emplace_back(**program_, result.best ? result.best->begins : start_,
+                             annealing_effort_, seeds_++);
+  std::vector<int64_t> efforts(annealings_.size());
+  in_parallel(annealings_.size(), search_.threads,
+              [&](size_t i) { efforts[i] = annealings_[i].go_on(annealing_at_a_time); });
+  effort += std::accumulate(efforts.begin(), efforts.end(), int64_t{0});
+  if (!std::ranges::all_of(annealings_, &Annealing::ended)) return {};
+  const auto best = std::ranges::min_element(annealings_, {}, &Annealing::step_s);
+  Step step = simulated(best->begins(), incumbent, 0, best->choices());
+  annealings_.clear();
+  annealing_effort_ *= 2;
+  annealing_due_ = boxes_for_annealing * annealing_effort_;
+  boxes_effort_ = 0;
+  return step;
+}
+
 void Candidate::follow_boxes() {
+  program_ = paths_;
+  annealing_effort_ = first_annealing;
+  annealing_due_ = first_boxes;
   const BoxTree::Least least{opened_->splits().min_s(), opened_->splits().min_bytes()};
   open_splits_ =
       std::make_unique<BoxTree>(std::move(paths_), least, order_, search_.threads, search_.stop);

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <vector>
 
 #include "planner/paths/walk.hpp"
+#include "planner/recompute/annealing.hpp"
 #include "planner/splits/neighbours.hpp"
 #include "planner/splits/search.hpp"
 
@@ -22,15 +26,13 @@ class Candidate {
     result.bytes = space.bytes;
   }
 
-  bool closed() const { return begun_ && (!open_splits_ || open_splits_->empty()); }
-  SplitRank top() const {
-    return open_splits_ ? open_splits_->top() : order_.bound(space_.bound_s, space_.bytes);
+  bool closed() const {
+    return begun_ && unsettled_.empty() && (!open_splits_ || open_splits_->empty());
   }
-  double bound_s() const {
-    return open_splits_ ? std::max(open_splits_->bound_s(), space_.bound_s) : space_.bound_s;
-  }
+  SplitRank top() const;
+  double bound_s() const;
   bool loses(const std::vector<int>& incumbent) const {
-    return open_splits_ && open_splits_->loses(incumbent);
+    return unsettled_.empty() && open_splits_ && open_splits_->loses(incumbent);
   }
 
   const SplitOrder& order() const { return order_; }
@@ -58,6 +60,8 @@ class Candidate {
     open_splits_.reset();
     neighbours_.reset();
     walk_.reset();
+    annealings_.clear();
+    unsettled_ = {};
     walks_left_ = 0;
     paths_.reset();
     program_.reset();
@@ -69,19 +73,39 @@ class Candidate {
   /// The best split that it has climbed or walked to, while it goes on.
   std::optional<SplitRank> climbing() const;
 
+  /// The least that a split of it may take with other recompute than it was simulated with, of
+  /// which no more can be said; infinite where there is none.
+  double left_s() const { return left_s_; }
+
   int64_t kept() const { return open_splits_ ? open_splits_->kept() : 0; }
 
   SearchResult::Space result;
   int64_t effort = 0;
 
  private:
+  /// The effort of looking for the best recompute of a split, at first.
+  static constexpr int64_t first_recompute = 50'000;
+  /// A split that was simulated and may take less with other recompute.
+  struct Unsettled {
+    double bound_s;
+    std::vector<int> begins;
+    int64_t effort;  // of looking for it
+    auto operator<=>(const Unsettled&) const = default;
+  };
   bool stopped() const { return search_.stop && search_.stop(); }
+  bool fits(const Step& step) const { return step.outcome.peak_bytes <= order_.max_bytes; }
   bool is_slower(const std::vector<int>& begins, const SplitRank* incumbent);
-  Step simulated(const std::vector<int>& begins, const SplitRank* incumbent);
+  Step simulated(const std::vector<int>& begins, const SplitRank* incumbent,
+                 int64_t effort_of_recompute = first_recompute,
+                 const std::vector<int>& choices = {});
   Step proposed(const std::vector<int>& begins, const SplitRank* incumbent);
   std::optional<std::vector<int>> next_neighbour();
   Step climb(const SplitRank* incumbent);
   Step walked(const SplitRank* incumbent);
+  void settle(const Step& step, int64_t effort_of_recompute);
+  Step settled(const SplitRank* incumbent);
+  bool anneals(const SplitRank* incumbent) const;
+  Step annealed(const SplitRank* incumbent);
   Walk::Judge judge() const;
   void reach(const Step& step);
   void follow_boxes();
@@ -102,6 +126,12 @@ class Candidate {
   std::optional<Walk> walk_;
   int walks_left_ = 0, tries_ = 0;  // walks to be taken, and tries left of this one
   bool boxed_ = false;
+  std::vector<Annealing> annealings_;                 // those that go on
+  int64_t annealing_effort_ = 0, annealing_due_ = 0;  // of each of them; with that of boxes
+  int64_t boxes_effort_ = 0;                          // since the last ones
+  uint32_t seeds_ = 0;                                // used up
+  std::priority_queue<Unsettled, std::vector<Unsettled>, std::greater<>> unsettled_;
+  double left_s_ = std::numeric_limits<double>::infinity();
   struct Reached {
     std::vector<int> begins;
     double step_s = 0;

@@ -239,6 +239,11 @@ class Searcher {
   void conclude() {
     result_.complete = open_.empty() && spaces_.best(dead()).empty();
     for (const size_t space : open_) leave_open(candidate(space).bound_s());
+    for (const auto& [space, of] : candidates_) {
+      if (of->order().bound(of->left_s(), of->result.bytes) >= rank_) continue;
+      result_.complete = false;
+      leave_open(of->left_s());
+    }
     spaces_.each(dead(), [&](const SearchSpace& of) {
       result_.untouched_bound_s = std::min(result_.untouched_bound_s, of.bound_s);
       leave_open(of.bound_s);

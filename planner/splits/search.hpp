@@ -28,6 +28,10 @@ struct SplitOutcome {
   double step_s = 0;
   int64_t peak_bytes = 0;  // of the fullest rank; of heterogeneous ones MemoryLimit::fullest
   int64_t effort = 0;      // of the simulation, in actions
+  double slack_s = 0;      // the step may be shorter by so much with other recompute, …
+  bool more = false;       // … and more effort may tell
+  /// The choice of each unit of what it recomputes, or -1; empty: what takes its rank least time.
+  std::vector<int> choices = {};
 };
 
 /// A space that the search has come to. Used by one thread at a time.
@@ -35,8 +39,16 @@ class OpenSpace {
  public:
   virtual ~OpenSpace() = default;
   virtual const SplitSpace& splits() const = 0;
-  /// One that takes far more than `most_s` need not be made as fast as it can be.
-  virtual SplitOutcome simulate(const std::vector<int>& begins, double most_s) = 0;
+  struct Aim {
+    /// A split that takes more need not be made as fast as it can be.
+    double most_s = std::numeric_limits<double>::infinity();
+    int64_t effort = 0;  // of looking for the best recompute, about
+    /// As SplitOutcome has them, where they are known to be good; else they are looked for.
+    std::vector<int> choices = {};
+  };
+  virtual SplitOutcome simulate(const std::vector<int>& begins, const Aim& aim) = 0;
+  /// May ranks that have to recompute do so in one stage or another?
+  virtual bool places_recompute() const { return false; }
   /// Frees what it can make again: it is not the turn of this space for a while.
   virtual void rest() {}
   /// Splits to begin with where there are too many to find a good one by bounds: number 0, 1, …,

@@ -24,6 +24,8 @@ using test::plan_of;
 using test::random_table;
 
 constexpr int64_t MB = 1'000'000;
+/// Relative: as exact as a proof of what ranks recompute is.
+constexpr double exact_within = 1e-8;
 
 Planned planned(const LayerTable& table, const PlanRequest& request) {
   return make_plan(layer_profile(table), layer_graph(table), nullptr, request);
@@ -178,32 +180,33 @@ TEST(Layers, WithOneStagePerRankPlansEqualTryingEverySplitAndEveryChoice) {
   EXPECT_GT(recomputing, 20);
 }
 
-/// A rank with several stages chooses what takes it least time, or what it finds to lengthen the
-/// step less: not always the best.
-TEST(Layers, WithSeveralStagesPerRankNoPlanIsBelowTheBound) {
-  std::mt19937_64 random(2);
-  int compared = 0;
-  for (int i = 0; i < 120; ++i) {
-    SCOPED_TRACE(i);
-    LayerTable table = random_table(random, true);
-    table.global_batch = 4;
-    const Profile profile = layer_profile(table);
-    const Graph model = layer_graph(table);
-    const int layers = static_cast<int>(model.operators.size());
-    if (layers < 4) continue;
-    const int64_t memory_bytes = 100 + static_cast<int64_t>(random() % 200);
-    const auto best_s = best_of_splits(profile, model, "interleaved-1f1b", 2, 4, memory_bytes);
-    if (!best_s) continue;
-    const Planned found = planned(table, asked("interleaved-1f1b", 2, 2, memory_bytes));
-    EXPECT_LE(found.lower_bound_s, *best_s * (1 + test::rounding));
-    if (!found.complete) {
-      EXPECT_LE(found.proven_s(), *best_s * (1 + test::rounding));
+/// Also of recompute in one stage of a rank or another. Ranks with rough layers may not fit by what
+/// their stages keep: then more is left open.
+TEST(Layers, WithSeveralStagesPerRankAProofIsOfAllSplitsAndChoices) {
+  for (const bool rough : {false, true}) {
+    std::mt19937_64 random(2);
+    int compared = 0, proven = 0;
+    for (int i = 0; i < 120; ++i) {
+      SCOPED_TRACE(i);
+      LayerTable table = random_table(random, rough);
+      table.global_batch = 4;
+      const Profile profile = layer_profile(table);
+      const Graph model = layer_graph(table);
+      if (model.operators.size() < 4) continue;
+      const int64_t memory_bytes = 100 + static_cast<int64_t>(random() % 200);
+      const auto best_s = best_of_splits(profile, model, "interleaved-1f1b", 2, 4, memory_bytes);
+      if (!best_s) continue;
+      const Planned found = planned(table, asked("interleaved-1f1b", 2, 2, memory_bytes));
+      EXPECT_LE(found.lower_bound_s, *best_s * (1 + test::rounding));
+      EXPECT_LE(found.proven_s(), *best_s * (1 + exact_within));
+      EXPECT_GE(found.simulation.makespan_s, *best_s * (1 - test::rounding));
+      EXPECT_LE(std::ranges::max(found.simulation.peak_memory_bytes), memory_bytes);
+      ++compared;
+      proven += found.complete;
     }
-    EXPECT_GE(found.simulation.makespan_s, *best_s * (1 - test::rounding));
-    EXPECT_LE(std::ranges::max(found.simulation.peak_memory_bytes), memory_bytes);
-    ++compared;
+    EXPECT_GT(compared, 20);
+    EXPECT_GT(proven, compared * (rough ? 1 : 3) / 4);
   }
-  EXPECT_GT(compared, 20);
 }
 
 /// Layers that are all alike, of which each can be recomputed.

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -77,9 +76,9 @@ void expect_the_better_way(const PlanningInputs& inputs, const ModelChain& chain
     if (!space || layout.ranks < 2) continue;
     const auto copies = replicated.open(layout), owned = sent.open(layout);
     for (const std::vector<int>& begins : all_begins(space->splits())) {
-      const SplitOutcome found = space->simulate(begins, INFINITY);
-      const SplitOutcome one = copies->simulate(begins, INFINITY);
-      const SplitOutcome other = owned->simulate(begins, INFINITY);
+      const SplitOutcome found = space->simulate(begins, {});
+      const SplitOutcome one = copies->simulate(begins, {});
+      const SplitOutcome other = owned->simulate(begins, {});
       ASSERT_EQ(key(i, begins, found), std::min(key(i, begins, one), key(i, begins, other)));
       if (one.step_s != other.step_s) transmits.insert(other.step_s < one.step_s);
     }

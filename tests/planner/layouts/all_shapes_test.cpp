@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <random>
 #include <set>
@@ -29,7 +28,7 @@ class ShapeSpace : public OpenSpace {
         splits_(split_space(chain, shape.schedule, compute_, speeds_, shape.reserved_bytes)) {}
 
   const SplitSpace& splits() const override { return *splits_; }
-  SplitOutcome simulate(const std::vector<int>& begins, double /*most_s*/) override {
+  SplitOutcome simulate(const std::vector<int>& begins, const Aim& /*aim*/) override {
     const Simulation run = simulate_program(chain_, begins, compute_, speeds_);
     return {run.makespan_s, limit_.fullest(run.peak_memory_bytes), run.actions};
   }
@@ -67,7 +66,7 @@ Tried try_shapes(const Chain& chain, const std::vector<Shape>& shapes) {
     const auto space = open(chain, shapes[i]);
     if (!space) continue;
     for (const std::vector<int>& begins : all_splits(chain.costs.units(), space->splits().stages()))
-      tried.all.push_back(key(i, begins, space->simulate(begins, INFINITY)));
+      tried.all.push_back(key(i, begins, space->simulate(begins, {})));
   }
   return tried;
 }

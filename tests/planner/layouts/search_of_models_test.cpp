@@ -78,7 +78,7 @@ Cluster random_cluster(std::mt19937_64& random, int64_t bytes) {
 void expect_fits(const LayoutSearch& search, const FoundSplit& found, const Cluster& cluster) {
   const PipelineLayout layout = search.layouts()[found.space];
   const Cluster used = layout.cluster()->devices.empty() ? cluster : *layout.cluster();
-  const auto run = search.open(layout)->plan(found.begins, {});
+  const auto run = search.open(layout)->plan(found, {});
   for (int rank = 0; rank < layout.ranks; ++rank) {
     const int64_t peak = run.evaluated.simulation.peak_memory_bytes[static_cast<size_t>(rank)];
     for (int replica = 0; replica < layout.data_parallel; ++replica) {

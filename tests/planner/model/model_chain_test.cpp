@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <memory>
 #include <string_view>
@@ -111,7 +110,7 @@ Fitted expect_layout_bounds_hold(const Model& m, const PlanRequest& request) {
     if (branches && splits.splits() > 1000) continue;
     for (const std::vector<int>& units :
          branches ? all_begins(splits) : some_splits(splits.units(), splits.stages(), 12)) {
-      const SplitOutcome run = space->simulate(units, INFINITY);
+      const SplitOutcome run = space->simulate(units, {});
       if (run.peak_bytes > search.limit(layout).max_bytes) continue;
       ++fit.all;
       SCOPED_TRACE(::testing::Message() << layout.name() << " on " << layout.data_parallel << " x "

@@ -66,7 +66,7 @@ class Opened : public OpenSpace {
   Opened(std::unique_ptr<const SplitSpace> splits, size_t index, const Simulate& simulate)
       : splits_(std::move(splits)), index_(index), simulate_(simulate) {}
   const SplitSpace& splits() const override { return *splits_; }
-  SplitOutcome simulate(const std::vector<int>& begins, double /*most_s*/) override {
+  SplitOutcome simulate(const std::vector<int>& begins, const Aim& /*aim*/) override {
     return simulate_(index_, begins);
   }
 

@@ -42,7 +42,7 @@ std::optional<Key> try_all(const LayoutSearch& search) {
     const auto space = search.open(layout);
     if (!space) continue;
     for (const std::vector<int>& begins : all_begins(space->splits())) {
-      const SplitOutcome run = space->simulate(begins, INFINITY);
+      const SplitOutcome run = space->simulate(begins, {});
       if (run.peak_bytes > search.limit(layout).max_bytes) continue;
       const double room = run.step_s * (1 + rounding);
       EXPECT_LE(space->splits().split_s(begins), room);
