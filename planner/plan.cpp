@@ -108,6 +108,7 @@ class Planner {
     planned_.devices = best_->devices * best_->model->parts();
     planned_.manual = !request_.split.empty();
     planned_.complete = result.complete;
+    planned_.all_seen = result.all_seen;
     planned_.open_bound_s = result.open_bound_s;
     planned_.judged = finalists_.front().verdict ? std::ssize(finalists_) : 0;
     planned_.searched = searched_rows(cases_, *best_, finalists_, fastest);

@@ -42,6 +42,7 @@ void without_one_replica(const PipelineLayout& layout, SearchSpace& space) {
 SearchResult part_of(SearchResult& all, size_t begin, size_t count) {
   SearchResult part{.best = {},
                     .complete = all.complete,
+                    .all_seen = all.all_seen,
                     .open_bound_s = all.open_bound_s,
                     .stopped = all.stopped,
                     .spaces = {},

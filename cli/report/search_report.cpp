@@ -150,10 +150,12 @@ std::string proof(const Planned& planned) {
   if (less <= near_enough && of.empty())
     return fmt::format("the best of its space{} to {:g} %: no other plan can be faster by more",
                        on_means ? " on mean times" : "", 100 * near_enough);
-  return fmt::format(
-      "no plan can take less than {}, which is {:.2f} % less; the search stopped {}",
-      format_seconds(planned.proven_s()), 100 * less,
-      planned.stopped ? "when it was asked to" : "after its effort (--time gives it more)");
+  const char* left = planned.stopped ? "the search stopped when it was asked to"
+                     : planned.all_seen
+                         ? "its layers may recompute otherwise than was looked for"
+                         : "the search stopped after its effort (--time gives it more)";
+  return fmt::format("no plan can take less than {}, which is {:.2f} % less; {}",
+                     format_seconds(planned.proven_s()), 100 * less, left);
 }
 
 /// The plans that were judged by the step that is to be expected.

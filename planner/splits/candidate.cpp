@@ -28,9 +28,9 @@ constexpr double unlikely = 1.01;
 /// Annealings at the same time, fixed, whatever the number of threads; the effort of each of the
 /// first ones, how much of it at a time, and that of boxes before them; before later ones boxes
 /// take so many times theirs.
-constexpr size_t annealings_at_once = 2;
+constexpr size_t annealings_at_once = 4;
 constexpr int64_t first_annealing = 500'000, annealing_at_a_time = 1 << 16, first_boxes = 2'000'000,
-                  boxes_for_annealing = 8;
+                  boxes_for_annealing = 16;
 /// Relative: recompute that makes a step shorter by no more counts as no better.
 constexpr double exact_within = 1e-8;
 /// Effort of a bound, for each stage of its split.
@@ -230,11 +230,24 @@ bool Candidate::anneals(const SplitRank* incumbent) const {
   return (*program_)->recompute() && (*program_)->recompute()->chooses();
 }
 
-/// Goes on with annealings from the best split yet, and simulates the best of their ends.
+/// Annealings from the best split yet come to others than those from the proposals do.
+std::vector<std::vector<int>> Candidate::starts() const {
+  std::vector<std::vector<int>> starts{result.best ? result.best->begins : start_};
+  for (int number = 0;; ++number) {
+    starts.push_back(opened_->proposal(number));
+    if (!starts.back().empty()) continue;
+    starts.pop_back();
+    return starts;
+  }
+}
+
+/// Goes on with annealings, and simulates the best of their ends.
 Candidate::Step Candidate::annealed(const SplitRank* incumbent) {
-  while (annealings_.size() < annealings_at_once)
-    annealings_.emplace_back(**program_, result.best ? result.best->begins : start_,
-                             annealing_effort_, seeds_++);
+  if (annealings_.empty()) {
+    const std::vector<std::vector<int>> starts = this->starts();
+    for (size_t i = 0; i < annealings_at_once; ++i)
+      annealings_.emplace_back(**program_, starts[i % starts.size()], annealing_effort_, seeds_++);
+  }
   std::vector<int64_t> efforts(annealings_.size());
   in_parallel(annealings_.size(), search_.threads,
               [&](size_t i) { efforts[i] = annealings_[i].go_on(annealing_at_a_time); });

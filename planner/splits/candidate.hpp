@@ -105,6 +105,7 @@ class Candidate {
   void settle(const Step& step, int64_t effort_of_recompute);
   Step settled(const SplitRank* incumbent);
   bool anneals(const SplitRank* incumbent) const;
+  std::vector<std::vector<int>> starts() const;
   Step annealed(const SplitRank* incumbent);
   Walk::Judge judge() const;
   void reach(const Step& step);

@@ -237,7 +237,7 @@ class Searcher {
   }
 
   void conclude() {
-    result_.complete = open_.empty() && spaces_.best(dead()).empty();
+    result_.all_seen = result_.complete = open_.empty() && spaces_.best(dead()).empty();
     for (const size_t space : open_) leave_open(candidate(space).bound_s());
     for (const auto& [space, of] : candidates_) {
       if (of->order().bound(of->left_s(), of->result.bytes) >= rank_) continue;

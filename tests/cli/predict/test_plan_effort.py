@@ -50,6 +50,14 @@ def test_what_keeps_a_plan_from_its_bound_is_named(tmp_path):
     assert "relaxed" not in complete.stdout
 
 
+def test_layers_of_a_split_by_hand_may_recompute_otherwise(tmp_path):
+    points = "block.23:end,block.47:end,block.71:end"
+    done = plan(tmp_path, "--ranks", "2", "--schedule", "interleaved-1f1b", "--stages-per-rank",
+                "2", "--memory", "150GB", "--split", points)
+    assert "% less; its layers may recompute otherwise than was looked for" in done.stdout
+    assert "--time" not in done.stdout
+
+
 @pytest.mark.parametrize("time_flag", ["0", "-1s", "1MB", "8days", "700000s"])
 def test_times_that_are_none_are_refused(tmp_path, time_flag):
     done = plan(tmp_path, "--time", time_flag, status=2)
