@@ -24,7 +24,7 @@ constexpr int64_t effort_of_adapted = 3, adapted_per_effort = 4;
 /// So many steps of knapsacks take one (600 layers on 8 ranks).
 constexpr int64_t steps_per_effort = 200;
 
-/// Of looking for the best recompute of a split of which a plan is made.
+/// Effort of looking for the best recompute of a split that a plan is made of.
 constexpr int64_t effort_of_plan = 200'000;
 
 PlanningInputs inputs_for(const PlanningInputs& all, const PipelineLayout& layout) {

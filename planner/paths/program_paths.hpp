@@ -41,7 +41,7 @@ class ProgramPaths {
   const SplitTimes& times() const { return times_; }
   /// Null: whatever ranks hold fits.
   const SplitMemory* memory() const { return recompute_.memory.get(); }
-  /// What units may recompute; null: whatever ranks hold fits.
+  /// The choices that units have; null: whatever ranks hold fits.
   const SplitRecompute* recompute() const { return recompute_.expected.get(); }
   /// Null where nothing is known of whole units.
   const SharedUnits* shared() const { return recompute_.shared.get(); }

@@ -167,7 +167,7 @@ class SplitRecompute::Combining {
     return true;
   }
 
-  /// Of the last stage the least that fits: the less the more the one before it frees.
+  /// The last stage takes the least that fits: the less, the more the one before it frees.
   void combine(size_t i) {
     if (i + 1 == taken_.size()) return take();
     if (i + 2 == taken_.size()) taken_.back() = all_.back().size() - 1;

@@ -31,7 +31,7 @@ class SplitRecompute {
   /// everything. Does the rank fit, also with what its choices take meanwhile?
   bool lengthen(size_t rank, const std::vector<int>& begins, const std::vector<int>& choices,
                 std::vector<double>& longer_s) const;
-  /// What a rank of a split may recompute: by how much the backwards of each of its stages take
+  /// Recompute of a rank of a split: by how much it makes the backwards of each of its stages take
   /// longer, and the choice of each of its units, or -1.
   struct Option {
     std::vector<double> longer_s;
@@ -52,7 +52,7 @@ class SplitRecompute {
 
  private:
   using Intervals = std::vector<int>;  // begins and ends of a rank's stages
-  /// What some units choose, together.
+  /// Choices of some units, together.
   struct Chosen {
     double seconds;
     int64_t bytes;

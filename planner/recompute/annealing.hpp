@@ -1,8 +1,8 @@
 // Splits and what their layers recompute, found together.
 //
 // Units move from stage to stage and layers choose anew, one or two at a time, drawn at random.
-// What fits and makes the longest path of the program longer by no more than a threshold is kept;
-// the threshold falls to nothing (threshold accepting, Dueck and Scheuer 1990: simulated annealing
+// A change is kept that fits and makes the longest path of the program longer by no more than a
+// threshold, which falls to nothing (threshold accepting, Dueck and Scheuer 1990: simulated annealing
 // without exponentials, so that it is the same on any machine).
 #pragma once
 

@@ -17,7 +17,7 @@ constexpr double never_s = std::numeric_limits<double>::infinity();
 constexpr double equal_within = 1e-9;
 /// Paths that a solution adds.
 constexpr size_t paths_at_once = 4;
-/// Of so many actions of a path that is followed an effort of one, and of so many options that were
+/// An effort of one has so many actions of a path that is followed, or so many options that were
 /// tried (measured with 16 to 96 stages); the solver's work counts as it is.
 constexpr int actions_for_one = 100, options_for_one = 2;
 
@@ -60,7 +60,7 @@ class RecomputeSearch {
   }
 
  private:
-  /// Of a rank; the game knows those that were ever the cheapest.
+  /// One of a rank's; the game knows those that were ever the cheapest.
   struct Option {
     SplitRecompute::Option of;
     int number;  // in the game, or `not_in_game`
@@ -129,7 +129,7 @@ class RecomputeSearch {
     known_paths_.push_back(std::move(known));
   }
 
-  /// What an option makes a path longer, or what it costs.
+  /// By how much an option makes a path longer, or what it costs.
   double longer_s(size_t rank, size_t option, const std::vector<double>& prices) const {
     const std::vector<double>& of = options_[rank][option].of.longer_s;
     double sum_s = 0;
@@ -184,7 +184,7 @@ class RecomputeSearch {
     return bound_s;
   }
 
-  /// Of each rank the option that costs least; how many the game did not know.
+  /// Enters each rank's option that costs least; how many the game did not know.
   size_t enter_cheapest(Node& node) {
     size_t entered = 0;
     for (size_t rank = 0; rank < options_.size(); ++rank) {

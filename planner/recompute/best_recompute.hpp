@@ -1,5 +1,5 @@
-// What the ranks of a split recompute when its step is shortest: branch and bound over the choices
-// with which each rank fits.
+// The recompute with which the step of a split is shortest: branch and bound over the choices with
+// which each rank fits.
 //
 // Every rank has so many options, each of which makes the backwards of its stages longer by so
 // much. For weights w of paths p that sum to 1,
@@ -33,7 +33,7 @@ struct BestRecompute {
   int64_t effort = 0;
 };
 
-/// Of a split in which ranks may choose. Choices that take `below_s` or more need not be found; it
+/// The split has ranks that may choose. Choices that take `below_s` or more need not be found; it
 /// gives up after about so much effort.
 BestRecompute best_recompute(const ProgramPaths& paths, const std::vector<int>& begins,
                              double below_s, int64_t effort);

@@ -24,7 +24,7 @@ class OptionGame {
   /// With the options that are allowed, at least one of each rank.
   void solve(const std::vector<char>& allowed);
 
-  /// Of the longest path, and an option's share of its rank's mixture, by the last solution.
+  /// The longest path's, and an option's share of its rank's mixture, by the last solution.
   double seconds() const;
   double share(int option) const;
   /// Never below 0; they sum to 1, whatever the solver's tolerance.

@@ -22,8 +22,8 @@ struct MemoryCase {
   std::map<std::vector<int>, double> best_s;
 };
 
-/// Of the seeds [from, to) those in which ranks may have to recompute; `rough` as random_table has
-/// it.
+/// Calls it for the seeds [from, to) in which ranks may have to recompute; `rough` as random_table
+/// has it.
 void for_each_memory_case(uint64_t from, uint64_t to, bool rough,
                           const std::function<void(const MemoryCase&, std::mt19937_64&)>& check);
 

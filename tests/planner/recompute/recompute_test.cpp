@@ -1,4 +1,4 @@
-// What ranks recompute, against all choices of small tables of layers.
+// The best recompute of ranks, against all choices of small tables of layers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
