@@ -2,8 +2,8 @@
 //
 // Units move from stage to stage and layers choose anew, one or two at a time, drawn at random.
 // A change is kept that fits and makes the longest path of the program longer by no more than a
-// threshold, which falls to nothing (threshold accepting, Dueck and Scheuer 1990: simulated annealing
-// without exponentials, so that it is the same on any machine).
+// threshold, which falls to nothing (threshold accepting, Dueck and Scheuer 1990: simulated
+// annealing without exponentials, so that it is the same on any machine).
 #pragma once
 
 #include <algorithm>
