@@ -61,7 +61,7 @@ struct Planned {
   std::optional<TimeParts> time;
   double open_bound_s = 0;  // where not complete: none of those left is faster
   bool complete = true;     // every plan of the space was simulated or is certainly no better
-  bool all_seen = true;     // the same, but that other recompute may make some faster
+  bool all_seen = true;     // the same to near_enough, but other recompute may make some faster
   bool stopped = false;     // it was asked to, before that or its effort was reached
   MemoryLimit memory;       // of its ranks
   std::optional<Cluster> cluster;  // with the plan's devices; absent: none was given

@@ -70,7 +70,7 @@ Statements collect_statements(const Seat& seat, double timeout_s) {
   bool refused = false;
   for (int rank = 0; rank < seat.size; ++rank) {
     do {
-      // Asked first: who refuses has said why before it sets this.
+      // Asked before the statement is looked for: a rank that refuses says why before it sets this.
       refused = refused || seat.store.get_within("handshake/refused", 0);
       if (const auto text = seat.store.get_within(statement_key(rank), refused ? 0 : kPoll_s)) {
         statements[rank] = json::parse(*text);

@@ -52,7 +52,7 @@ class RecomputeSearch {
       if (bound_s >= enough_s() || !all_known_ || !divide(std::move(node)))
         closed_s = std::min(closed_s, bound_s);
     }
-    found_.gave_up = !all_known_ || !open_.empty();
+    found_.gave_up = !all_known_ || effort() >= most_effort_;
     found_.bound_s =
         std::min({closed_s, found_.step_s, open_.empty() ? never_s : open_.top().bound_s});
     found_.effort = effort();

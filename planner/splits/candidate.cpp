@@ -49,9 +49,9 @@ SplitRank Candidate::top() const {
 
 double Candidate::bound_s() const {
   if (!open_splits_) return space_.bound_s;
-  double open_s = unsettled_.empty() ? open_splits_->bound_s() : unsettled_.top().bound_s;
-  if (!unsettled_.empty() && !open_splits_->empty())
-    open_s = std::min(open_s, open_splits_->bound_s());
+  double open_s = std::numeric_limits<double>::infinity();
+  if (!open_splits_->empty()) open_s = open_splits_->bound_s();
+  if (!unsettled_.empty()) open_s = std::min(open_s, unsettled_.top().bound_s);
   return std::max(open_s, space_.bound_s);
 }
 

@@ -115,8 +115,8 @@ class Searcher {
   }
 
   /// Is nothing left that is faster by more than a search with little effort left looks for?
-  bool near_the_best() const {
-    if (effort_ < search_.effort / exhaustive_share) return false;
+  bool near_the_best() const { return effort_ >= search_.effort / exhaustive_share && all_near(); }
+  bool all_near() const {
     return std::ranges::all_of(open_, [&](size_t space) { return is_near(space); }) &&
            untouched_all([&](const SearchSpace& of) {
              return is_near(of.complexity, of.weight * of.bound_s);
@@ -237,7 +237,8 @@ class Searcher {
   }
 
   void conclude() {
-    result_.all_seen = result_.complete = open_.empty() && spaces_.best(dead()).empty();
+    result_.complete = open_.empty() && spaces_.best(dead()).empty();
+    result_.all_seen = result_.complete || all_near();
     for (const size_t space : open_) leave_open(candidate(space).bound_s());
     for (const auto& [space, of] : candidates_) {
       if (of->order().bound(of->left_s(), of->result.bytes) >= rank_) continue;

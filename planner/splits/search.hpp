@@ -128,9 +128,10 @@ inline SplitOrder order_of(const SearchSpace& space, const SplitSearch& search) 
 struct SearchResult {
   std::optional<FoundSplit> best;  // absent where nothing fits, or nothing was found that does
   bool complete = true;            // every split was simulated or cannot be better
-  bool all_seen = true;            // the same, but that other recompute may make some faster
-  double open_bound_s = 0;         // where not: none of those left is faster
-  bool stopped = false;            // by SplitSearch::stop
+  /// The same to within near_enough, but that other recompute may make some faster.
+  bool all_seen = true;
+  double open_bound_s = 0;  // where not: none of those left is faster
+  bool stopped = false;     // by SplitSearch::stop
   struct Space {
     double bound_s = 0;  // of all its splits
     int64_t bytes = 0, splits = 0, simulated = 0;

@@ -77,4 +77,16 @@ Plan plan_of(const Profile& profile, const Graph& model, const std::string& sche
   return plan;
 }
 
+Planned planned(const LayerTable& table, const PlanRequest& request) {
+  return make_plan(layer_profile(table), layer_graph(table), nullptr, request);
+}
+
+PlanRequest asked(const std::string& schedule, int ranks, int stages_per_rank,
+                  int64_t memory_bytes) {
+  return {.ranks = ranks,
+          .schedules = {schedule},
+          .stages_per_rank = stages_per_rank,
+          .memory_bytes = memory_bytes};
+}
+
 }  // namespace penstock::test

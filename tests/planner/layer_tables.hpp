@@ -9,6 +9,7 @@
 
 #include "pipeline/layers/layer_table.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "planner/plan.hpp"
 
 namespace penstock::test {
 
@@ -27,5 +28,10 @@ std::optional<double> best_of(const Profile& profile, const Graph& model, const 
 /// The plan of a split of the layers, rank by rank in turn.
 Plan plan_of(const Profile& profile, const Graph& model, const std::string& schedule, int ranks,
              const std::vector<int>& begins);
+
+/// The best plan that is found for the table.
+Planned planned(const LayerTable& table, const PlanRequest& request);
+PlanRequest asked(const std::string& schedule, int ranks, int stages_per_rank,
+                  int64_t memory_bytes);
 
 }  // namespace penstock::test
