@@ -74,9 +74,11 @@ def test_a_full_disk_is_told_where_other_ranks_have_parts_of_the_state(tmp_path,
 
 
 @pytest.mark.parametrize("flags", [["--dump-gradients"], ["--forward-only", "--output"]])
-def test_tensors_do_not_go_to_standard_output_which_has_the_report(tmp_path, flags):
-    done = execute(good_plan(tmp_path), *flags, "/dev/stdout")
-    assert done.returncode == 2 and f"{flags[-1]}: /dev/stdout is standard output" in done.stderr
+def test_tensors_do_not_go_to_standard_output_which_has_the_report(tmp_path, flags,
+                                                                     standard_output):
+    done = execute(good_plan(tmp_path), *flags, standard_output)
+    assert done.returncode == 2
+    assert f"{flags[-1]}: {standard_output} is standard output" in done.stderr
 
 
 def test_the_report_that_cannot_be_printed_is_a_failure(tmp_path):

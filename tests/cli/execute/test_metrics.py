@@ -194,10 +194,10 @@ def test_a_full_disk_ends_the_record_and_not_the_training(tmp_path, mount_disk):
     assert steps == list(range(1, len(steps) + 1)) and 0 < len(steps) < 60
 
 
-def test_metrics_do_not_go_to_standard_output_which_has_the_report(tmp_path):
-    done = execute(good_plan(tmp_path), "--metrics", "/dev/stdout")
+def test_metrics_do_not_go_to_standard_output_which_has_the_report(tmp_path, standard_output):
+    done = execute(good_plan(tmp_path), "--metrics", standard_output)
     assert done.returncode == 2
-    assert "--metrics: /dev/stdout is standard output" in done.stderr
+    assert f"--metrics: {standard_output} is standard output" in done.stderr
 
 
 def test_a_terminal_shows_loss_time_and_what_is_left(tmp_path):

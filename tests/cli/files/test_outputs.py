@@ -176,17 +176,17 @@ def test_a_device_is_written_to_and_stays_one(folder, words, flag):
     assert contents(folder) == before
 
 
-def test_a_plan_on_standard_output_can_be_read_anywhere(folder):
-    text = succeeds(folder, *PLAN, "-o", "/dev/stdout", "--html", "/dev/null").stdout
+def test_a_plan_on_standard_output_can_be_read_anywhere(folder, standard_output):
+    text = succeeds(folder, *PLAN, "-o", standard_output, "--html", "/dev/null").stdout
     (folder / "sub").mkdir()
-    plan = text[text.index("penstock: plan"):text.rindex("written    /dev/stdout")]
+    plan = text[text.index("penstock: plan"):text.rindex(f"written    {standard_output}")]
     (folder / "sub" / "plan.yaml").write_text(plan)
     succeeds(folder, "simulate", "sub/plan.yaml")
 
 
-def test_a_file_that_standard_output_goes_to_is_not_replaced(folder):
+def test_a_file_that_standard_output_goes_to_is_not_replaced(folder, standard_output):
     with open(folder / "all.txt", "w") as file:
-        subprocess.run([str(PENSTOCK), *map(str, STUDY), "--trace", "/dev/stdout"], cwd=folder,
+        subprocess.run([str(PENSTOCK), *map(str, STUDY), "--trace", standard_output], cwd=folder,
                        stdout=file, check=True, timeout=60)
     text = (folder / "all.txt").read_text()
     assert text.startswith("{") and "gpipe: 2 ranks" in text
