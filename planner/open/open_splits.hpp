@@ -29,6 +29,8 @@ class OpenSplits {
   virtual int64_t effort() const = 0;
   /// Nodes that it keeps.
   virtual int64_t kept() const = 0;
+  /// Keeps hardly more nodes from now on, where it can.
+  virtual void keep_few() {}
 };
 
 }  // namespace penstock

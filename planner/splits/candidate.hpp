@@ -78,6 +78,9 @@ class Candidate {
   double left_s() const { return left_s_; }
 
   int64_t kept() const { return open_splits_ ? open_splits_->kept() : 0; }
+  void keep_few() {
+    if (open_splits_) open_splits_->keep_few();
+  }
 
   SearchResult::Space result;
   int64_t effort = 0;

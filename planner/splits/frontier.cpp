@@ -55,15 +55,32 @@ bool Frontier::Later::operator()(const Entry& a, const Entry& b) const {
 }
 
 bool Frontier::loses(const std::vector<int>& incumbent) const {
+  if (!dive_.empty()) return false;  // not asked of each that is deep
   const int32_t node = queue_.top().node;
   const std::vector<int> known = begins(node);
   const auto [mine, theirs] = std::mismatch(known.begin(), known.end(), incumbent.begin());
   return mine != known.end() ? *mine > *theirs : nodes_[at(node)].left == 0;
 }
 
-std::optional<std::vector<int>> Frontier::step(const SplitRank* incumbent) {
-  const int32_t best = queue_.top().node;
+Frontier::Entry Frontier::take_next() {
+  if (!dive_.empty()) {
+    const Deep deepest = dive_.back();
+    dive_.pop_back();
+    nodes_.resize(deepest.nodes);
+    return deepest.entry;
+  }
+  const Entry best = queue_.top();
   queue_.pop();
+  if (few_) {
+    nodes_.resize(*few_);
+    dive_top_ = best;
+  }
+  return best;
+}
+
+std::optional<std::vector<int>> Frontier::step(const SplitRank* incumbent) {
+  const auto [rank, best] = take_next();
+  if (incumbent && rank > *incumbent) return std::nullopt;
   ++looked_at_;
   Node& node = nodes_[at(best)];
   if (node.left > 0) {
@@ -81,6 +98,7 @@ std::optional<std::vector<int>> Frontier::step(const SplitRank* incumbent) {
 void Frontier::open(int32_t parent, const SplitRank* incumbent) {
   const Node node = nodes_[at(parent)];  // a copy: pushing moves the nodes
   const SplitSpace::Prefix known = this->known(parent);
+  const auto deeper = static_cast<std::ptrdiff_t>(dive_.size());
   for (const int end : space_.ends(node.begin, node.left)) {
     const SplitSpace::Prefix next = space_.extend(known, node.begin, end, node.left);
     const int left = node.left - 1;
@@ -91,6 +109,11 @@ void Frontier::open(int32_t parent, const SplitRank* incumbent) {
           .left = left},
          incumbent);
   }
+  const auto later = [later = Later{this}](const Deep& a, const Deep& b) {
+    return later(a.entry, b.entry);
+  };
+  std::sort(dive_.begin() + deeper, dive_.end(), later);
+  for (auto deep = dive_.begin() + deeper; deep != dive_.end(); ++deep) deep->nodes = nodes_.size();
 }
 
 void Frontier::push(const Node& node, const SplitRank* incumbent) {
@@ -104,7 +127,10 @@ bool Frontier::enqueue(int32_t node, const SplitRank* incumbent) {
   if (!order_.may_admit(bound_s, bytes)) return false;
   const SplitRank rank = order_.bound(bound_s, bytes);
   if (incumbent && rank > *incumbent) return false;
-  queue_.push({rank, node});
+  if (few_)
+    dive_.push_back({{rank, node}, nodes_.size()});
+  else
+    queue_.push({rank, node});
   return true;
 }
 

@@ -1,5 +1,6 @@
 // The open splits of one space, best first: a tree whose nodes are splits of which the first stages
-// are known. Part of search.hpp.
+// are known. When nodes are many, all of the best node's splits are gone through before the next.
+// Part of search.hpp.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +21,18 @@ class Frontier : public OpenSplits {
   Frontier(const Frontier&) = delete;
   Frontier& operator=(const Frontier&) = delete;
 
-  bool empty() const override { return queue_.empty(); }
-  SplitRank top() const override { return queue_.top().rank; }
-  double bound_s() const override { return nodes_[at(queue_.top().node)].bound_s; }
+  bool empty() const override { return queue_.empty() && dive_.empty(); }
+  SplitRank top() const override { return best().rank; }
+  double bound_s() const override { return nodes_[at(best().node)].bound_s; }
   bool loses(const std::vector<int>& incumbent) const override;
   std::optional<std::vector<int>> step(const SplitRank* incumbent) override;
   int64_t effort() const override {
     return looked_at_ * node_effort_ + sharpened_ * space_.split_effort();
   }
   int64_t kept() const override { return static_cast<int64_t>(nodes_.size()); }
+  void keep_few() override {
+    if (!few_) few_ = nodes_.size();
+  }
 
  private:
   struct Node {
@@ -50,7 +54,16 @@ class Frontier : public OpenSplits {
     bool operator()(const Entry& a, const Entry& b) const;
   };
 
+  /// A node still to be looked at below the one where a dive began, with the number of nodes there
+  /// were when its parent had been opened.
+  struct Deep {
+    Entry entry;
+    size_t nodes;
+  };
+
   static size_t at(int32_t node) { return static_cast<size_t>(node); }
+  const Entry& best() const { return dive_.empty() ? queue_.top() : dive_top_; }
+  Entry take_next();
   std::vector<int> begins(int32_t node) const;
   SplitSpace::Prefix known(int32_t node) const;
   void open(int32_t node, const SplitRank* incumbent);
@@ -63,6 +76,9 @@ class Frontier : public OpenSplits {
   int64_t looked_at_ = 0, sharpened_ = 0;
   std::vector<Node> nodes_;  // parents stay
   std::priority_queue<Entry, std::vector<Entry>, Later> queue_{Later{this}};
+  std::optional<size_t> few_;  // how many nodes were kept when they were to be few
+  std::vector<Deep> dive_;     // the best of the deepest last
+  Entry dive_top_{};           // where it began: none of its splits is better
 };
 
 }  // namespace penstock

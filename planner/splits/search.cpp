@@ -19,8 +19,9 @@ namespace penstock {
 
 namespace {
 
-/// Splits taken by their bounds, and spaces that climb, while there are others that look promising.
-constexpr size_t round_of_bounds = 1, round_of_climbs = 2;
+/// Splits taken by their bounds, and spaces that climb, while there are others that look promising;
+/// spaces with the best splits, where none climbs.
+constexpr size_t round_of_bounds = 1, round_of_climbs = 2, round_of_fastest = 4;
 constexpr size_t warm_spaces = 2 * round_width;
 /// The part of the effort in which only an exhaustive search ends.
 constexpr int64_t exhaustive_share = 8;
@@ -65,6 +66,8 @@ class Searcher {
       if (climbs.empty() || !is_boxed(space)) add(space, std::min(width, round_of_bounds));
     for (const size_t space : climbs) add(space, width);
     for (const size_t space : spaces_.promising(dead())) add(space, width);
+    if (climbs.empty())
+      for (const size_t space : fastest()) add(space, width);
     for (size_t i = 0; i < width && climbs.empty(); ++i)
       if (!is_boxed(best[i])) add(best[i], width);
     return round;
@@ -130,17 +133,33 @@ class Searcher {
     return all;
   }
 
-  /// Spaces that have come to the best splits of those that still climb.
-  std::vector<size_t> climbing() const {
-    std::vector<std::pair<SplitRank, size_t>> all;
-    for (const size_t space : open_)
-      if (const auto reached = candidate(space).climbing(); reached && !is_near(space))
-        all.emplace_back(*reached, space);
-    const size_t width = std::min(round_of_climbs, all.size());
+  static std::vector<size_t> first(std::vector<Top> all, size_t most) {
+    const size_t width = std::min(most, all.size());
     std::ranges::partial_sort(all, all.begin() + static_cast<std::ptrdiff_t>(width));
     std::vector<size_t> spaces;
     for (size_t i = 0; i < width; ++i) spaces.push_back(all[i].second);
     return spaces;
+  }
+
+  /// Spaces that have come to the best splits of those that still climb.
+  std::vector<size_t> climbing() const {
+    std::vector<Top> all;
+    for (const size_t space : open_)
+      if (const auto reached = candidate(space).climbing(); reached && !is_near(space))
+        all.emplace_back(*reached, space);
+    return first(std::move(all), round_of_climbs);
+  }
+
+  /// The open spaces in which the best splits were found: where their bounds are all alike, those of
+  /// the most splits would never let them have a turn.
+  std::vector<size_t> fastest() const {
+    std::vector<Top> all;
+    for (const size_t space : open_) {
+      const Candidate& of = candidate(space);
+      if (of.result.best && !of.boxed() && !is_near(space))
+        all.emplace_back(of.rank_of(of.result.best->outcome), space);
+    }
+    return first(std::move(all), round_of_fastest);
   }
 
   void learn(size_t space, const SplitOutcome& outcome, bool fits) {
@@ -178,6 +197,8 @@ class Searcher {
     for (const size_t space : round) effort_ += candidate(space).effort;
     kept_ = 0;
     for (const size_t space : open_) kept_ += candidate(space).kept();
+    if (kept_ > search_.nodes / 2)
+      for (const size_t space : open_) candidate(space).keep_few();
     report(round.front());
   }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "planner/paths/program_paths.hpp"
@@ -108,6 +109,66 @@ TEST(SearchEffort, StopsWhereItWouldKeepTooManyNodes) {
   const SearchResult few = search_as(problem, INT64_MAX, {.nodes = 100}, simulate);
   EXPECT_FALSE(few.complete);
   EXPECT_TRUE(search_as(problem, INT64_MAX, {}, simulate).complete);
+}
+
+// What is simulated is slower than its bound, so that many splits may be the best for long.
+TEST(SearchEffort, GoesOnWithFewNodesWhereTheyAreMany) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Problem problem;
+    problem.chain = random_chain(seed, {.units = 24, .equal = true, .transfer_scale = 0.2});
+    problem.ranks = 6;
+    problem.candidates = {{"1f1b", 8}};
+    const auto splits = splits_of(problem, 0, false);
+    const Simulate simulate = [&](size_t, const std::vector<int>& begins) {
+      return SplitOutcome{1.3 * splits->split_s(begins), 1, 1};
+    };
+    const SearchResult all = search_as(problem, INT64_MAX, {}, simulate);
+    const SearchResult few = search_as(problem, INT64_MAX, {.nodes = 16'000}, simulate);
+    EXPECT_TRUE(few.complete);
+    EXPECT_EQ(few.best->begins, all.best->begins);
+  }
+}
+
+// Eight spaces have better bounds than the ninth, but no good splits.
+TEST(SearchEffort, GoesThroughTheSpaceWithTheBestSplitToo) {
+  class Proposing : public Opened {
+   public:
+    using Opened::Opened;
+    std::vector<int> proposal(int number) const override {
+      return number == 0 ? std::vector<int>{0, 1, 2, 3, 4, 5} : std::vector<int>{};
+    }
+  };
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(seed);
+    Problem problem;
+    problem.chain = random_chain(seed, {.units = 40, .transfer_scale = 0.2});
+    problem.ranks = 6;
+    problem.candidates.assign(8, {"1f1b", 8});
+    problem.candidates.emplace_back("1f1b", 64);
+    const auto ninth = splits_of(problem, 8, false);
+    ASSERT_GT(ninth->min_s(), splits_of(problem, 0, false)->min_s());
+    std::set<std::vector<int>> simulated;  // of the ninth
+    const Simulate simulate = [&](size_t space, const std::vector<int>& begins) {
+      if (space < 8) return SplitOutcome{1e6, 1, 1};
+      simulated.insert(begins);
+      return outcome(problem, space, begins);
+    };
+    std::vector<SearchSpace> spaces;
+    for (size_t c = 0; c < 9; ++c)
+      spaces.push_back({.open = [&, c] {
+        return std::make_unique<Proposing>(splits_of(problem, c, false), c, simulate);
+      }});
+    const SearchResult found = search_in_blocks(spaces, {.effort = 400'000});
+    const std::set<std::vector<int>> beside = std::exchange(simulated, {});
+    ASSERT_TRUE(search_in_blocks({spaces[8]}, {}).complete);
+    EXPECT_EQ(found.best->space, 8U);
+    for (const std::vector<int>& begins : simulated) {
+      const bool may_be_faster =
+          ninth->split_s(begins) < (1 - near_enough) * found.best->outcome.step_s;
+      EXPECT_TRUE(beside.contains(begins) || !may_be_faster);
+    }
+  }
 }
 
 int64_t simulated(const SearchResult& result) {
