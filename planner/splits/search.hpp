@@ -113,8 +113,8 @@ struct SplitSearch {
   /// Nodes looked at, splits bounded and actions simulated, added up, after which it stops, whether
   /// it has found anything or not.
   int64_t effort = INT64_MAX;
-  /// Nodes kept at a time, of some hundred bytes each, after which it stops. From half of them on it
-  /// keeps as few more as it can.
+  /// Nodes kept at a time, of some hundred bytes each, after which it stops. From half of them on
+  /// it keeps as few more as it can.
   int64_t nodes = 10'000'000;
   int threads = 1;
   std::function<void(const SearchState&)> progress;  // now and then; may be empty
