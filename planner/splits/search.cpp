@@ -150,8 +150,8 @@ class Searcher {
     return first(std::move(all), round_of_climbs);
   }
 
-  /// The open spaces in which the best splits were found: where bounds are all alike, spaces of more
-  /// splits would never let these have a turn.
+  /// The open spaces in which the best splits were found: where bounds are all alike, spaces of
+  /// more splits would never let these have a turn.
   std::vector<size_t> fastest() const {
     std::vector<Top> all;
     for (const size_t space : open_) {
