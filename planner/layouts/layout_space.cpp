@@ -135,7 +135,7 @@ BestRecompute LayoutSpace::best_recompute(const std::vector<int>& begins, const 
   if (!aim.choices.empty()) return {.choices = aim.choices};
   if (!paths_) paths_ = paths(begins);
   if (!paths_ || !paths_->recompute()) return {};
-  return penstock::best_recompute(*paths_, begins, aim.most_s, aim.effort);
+  return penstock::best_recompute(*paths_, begins, aim.most_s, aim.effort, aim.stop);
 }
 
 /// With the least recompute, or with the choices that make the step shortest, where these are

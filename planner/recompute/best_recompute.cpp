@@ -24,12 +24,13 @@ constexpr int actions_for_one = 100, options_for_one = 2;
 class RecomputeSearch {
  public:
   RecomputeSearch(const ProgramPaths& paths, const std::vector<int>& begins, double below_s,
-                  int64_t effort)
+                  int64_t effort, const std::function<bool()>& stop)
       : paths_(paths),
         recompute_(*paths.recompute()),
         begins_(begins),
         below_s_(below_s),
         most_effort_(effort),
+        stop_(stop),
         times_(paths.times().of(begins)),
         prices_(static_cast<size_t>(paths.times().stages()), 1.0),
         game_(paths.ranks()) {}
@@ -44,7 +45,7 @@ class RecomputeSearch {
     }
     open_.push(std::move(root));
     double closed_s = never_s;
-    while (!open_.empty() && effort() < most_effort_) {
+    while (!open_.empty() && !ends()) {
       Node node = open_.top();
       open_.pop();
       if (node.bound_s < enough_s()) look_at(node);
@@ -52,7 +53,7 @@ class RecomputeSearch {
       if (bound_s >= enough_s() || !all_known_ || !divide(std::move(node)))
         closed_s = std::min(closed_s, bound_s);
     }
-    found_.gave_up = !all_known_ || effort() >= most_effort_;
+    found_.gave_up = !all_known_ || ends();
     found_.bound_s =
         std::min({closed_s, found_.step_s, open_.empty() ? never_s : open_.top().bound_s});
     found_.effort = effort();
@@ -79,6 +80,7 @@ class RecomputeSearch {
   };
 
   int64_t effort() const { return found_.effort + game_.work(); }
+  bool ends() const { return effort() >= most_effort_ || (stop_ && stop_()); }
   double enough_s() const { return std::min(below_s_, found_.step_s * (1 - equal_within)); }
   const std::vector<size_t>& stages(size_t rank) const { return recompute_.stages()[rank]; }
 
@@ -158,7 +160,7 @@ class RecomputeSearch {
       if (node.bound_s >= enough_s()) return;
       more = add_longer(node);
       more += enter_cheapest(node);
-    } while (more > 0 && effort() < most_effort_);
+    } while (more > 0 && !ends());
     take(node);
   }
 
@@ -287,6 +289,7 @@ class RecomputeSearch {
   const std::vector<int>& begins_;
   const double below_s_;
   const int64_t most_effort_;
+  const std::function<bool()>& stop_;
   const Times times_;      // where nothing is recomputed
   bool all_known_ = true;  // the options of all ranks
   std::vector<std::vector<Option>> options_;
@@ -301,8 +304,8 @@ class RecomputeSearch {
 }  // namespace
 
 BestRecompute best_recompute(const ProgramPaths& paths, const std::vector<int>& begins,
-                             double below_s, int64_t effort) {
-  return RecomputeSearch(paths, begins, below_s, effort).run();
+                             double below_s, int64_t effort, const std::function<bool()>& stop) {
+  return RecomputeSearch(paths, begins, below_s, effort, stop).run();
 }
 
 }  // namespace penstock

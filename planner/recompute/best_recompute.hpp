@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -29,13 +30,14 @@ struct BestRecompute {
   std::vector<int> choices;
   double step_s = std::numeric_limits<double>::infinity();
   std::vector<double> prices;  // of a second of each stage's backward, in a mixture of options
-  bool gave_up = false;        // for want of effort
+  bool gave_up = false;        // for want of effort, or stopped
   int64_t effort = 0;
 };
 
 /// The split has ranks that may choose. Choices that take `below_s` or more need not be found; it
-/// gives up after about so much effort.
+/// gives up after about so much effort, or when `stop` says so, which may be empty.
 BestRecompute best_recompute(const ProgramPaths& paths, const std::vector<int>& begins,
-                             double below_s, int64_t effort);
+                             double below_s, int64_t effort,
+                             const std::function<bool()>& stop = {});
 
 }  // namespace penstock

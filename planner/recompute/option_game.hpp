@@ -29,7 +29,7 @@ class OptionGame {
   double share(int option) const;
   /// Never below 0; they sum to 1, whatever the solver's tolerance.
   std::vector<double> path_weights() const;
-  /// Rows and columns of all of the solver's steps so far.
+  /// Rows and columns of all of the solver's steps so far, and what it copied for each solution.
   int64_t work() const { return work_; }
 
  private:

@@ -31,6 +31,9 @@ constexpr double unlikely = 1.01;
 constexpr size_t annealings_at_once = 4;
 constexpr int64_t first_annealing = 500'000, annealing_at_a_time = 1 << 16, first_boxes = 2'000'000,
                   boxes_for_annealing = 16;
+/// A split is looked at again unless that took more than so large a part of all effort before: it
+/// takes four times as long each time.
+constexpr int64_t settling_share = 16;
 /// Relative: recompute that makes a step shorter by no more counts as no better.
 constexpr double exact_within = 1e-8;
 /// Effort of a bound, for each stage of its split.
@@ -120,7 +123,7 @@ void Candidate::settle(const Step& step, int64_t effort_of_recompute) {
   const SplitOutcome& found = step.outcome;
   if (found.slack_s <= exact_within * found.step_s) return;
   const double bound_s = std::max(step.bound_s, found.step_s - found.slack_s);
-  if (found.more)
+  if (found.more && effort_of_recompute <= search_.effort / settling_share)
     unsettled_.push({bound_s, step.begins, effort_of_recompute});
   else
     left_s_ = std::min(left_s_, bound_s);
@@ -139,7 +142,8 @@ Candidate::Step Candidate::settled(const SplitRank* incumbent) {
 Candidate::Step Candidate::simulated(const std::vector<int>& begins, const SplitRank* incumbent,
                                      int64_t effort_of_recompute, const std::vector<int>& choices) {
   Step step{begins, 0,
-            opened_->simulate(begins, {order_.most_s(incumbent), effort_of_recompute, choices})};
+            opened_->simulate(
+                begins, {order_.most_s(incumbent), effort_of_recompute, choices, search_.stop})};
   effort += step.outcome.effort;
   return step;
 }

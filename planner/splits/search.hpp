@@ -45,6 +45,7 @@ class OpenSpace {
     int64_t effort = 0;  // of looking for the best recompute, about
     /// As SplitOutcome has them, where they are known to be good; else they are looked for.
     std::vector<int> choices = {};
+    std::function<bool()> stop = {};  // whether to leave off looking for it; may be empty
   };
   virtual SplitOutcome simulate(const std::vector<int>& begins, const Aim& aim) = 0;
   /// May ranks that have to recompute do so in one stage or another?

@@ -75,6 +75,21 @@ TEST(BestRecompute, IsBoundedThoughThereIsNoEffortForIt) {
   EXPECT_GT(best, fitting / 2);
 }
 
+TEST(BestRecompute, LeavesOffWhenItIsToStop) {
+  int64_t gave_up = 0;
+  for_each_memory_case(300, 400, false, [&](const MemoryCase& one, std::mt19937_64&) {
+    for (const auto& [begins, best_s] : one.best_s) {
+      int asked = 0;
+      const auto stop = [&] { return ++asked > 1; };
+      const BestRecompute found = best_recompute(*one.paths, begins, never_s, 1'000'000, stop);
+      EXPECT_LE(found.bound_s, best_s * (1 + exact_within));
+      gave_up += found.gave_up;
+      EXPECT_LE(asked, 4);
+    }
+  });
+  EXPECT_GT(gave_up, 50);
+}
+
 TEST(Annealing, FindsTheBestOfAllSplitsAndChoices) {
   constexpr int64_t effort = 100'000;
   int64_t cases = 0, best = 0;

@@ -171,6 +171,40 @@ TEST(SearchEffort, GoesThroughTheSpaceWithTheBestSplitToo) {
   }
 }
 
+// One split, of which more effort might always tell more.
+TEST(SearchEffort, LooksAtOneSplitForNoMoreThanAPartOfIt) {
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 4});
+  problem.ranks = 4;
+  problem.candidates = {{"1f1b", 8}};
+  class Unsettled : public Opened {
+   public:
+    Unsettled(std::unique_ptr<const SplitSpace> splits, std::vector<int64_t>& efforts,
+              const Simulate& none)
+        : Opened(std::move(splits), 0, none), efforts_(efforts) {}
+    SplitOutcome simulate(const std::vector<int>&, const Aim& aim) override {
+      efforts_.push_back(aim.effort);
+      return {.step_s = 1e6, .peak_bytes = 1, .effort = aim.effort, .slack_s = 1e5, .more = true};
+    }
+
+   private:
+    std::vector<int64_t>& efforts_;
+  };
+  for (const int64_t effort : {10'000'000, 100'000'000, 1'000'000'000}) {
+    std::vector<int64_t> efforts;
+    const Simulate none;
+    const SearchSpace space{.open = [&] {
+      return std::make_unique<Unsettled>(splits_of(problem, 0, false), efforts, none);
+    }};
+    const SearchResult result = search_in_blocks({space}, {.effort = effort});
+    EXPECT_FALSE(result.complete);
+    EXPECT_LE(result.open_bound_s, 1e6 - 1e5);
+    EXPECT_GT(efforts.back(), effort / 16);
+    EXPECT_LE(efforts.back(), effort / 4);
+    EXPECT_TRUE(std::ranges::is_sorted(efforts));
+  }
+}
+
 int64_t simulated(const SearchResult& result) {
   int64_t sum = 0;
   for (const auto& [number, space] : result.spaces) sum += space.simulated;
