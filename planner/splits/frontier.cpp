@@ -55,7 +55,7 @@ bool Frontier::Later::operator()(const Entry& a, const Entry& b) const {
 }
 
 bool Frontier::loses(const std::vector<int>& incumbent) const {
-  if (!dive_.empty()) return false;  // not asked of each that is deep
+  if (!dive_.empty()) return false;  // of those below one node some may win
   const int32_t node = queue_.top().node;
   const std::vector<int> known = begins(node);
   const auto [mine, theirs] = std::mismatch(known.begin(), known.end(), incumbent.begin());
