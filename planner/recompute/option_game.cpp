@@ -8,7 +8,8 @@ namespace penstock {
 
 namespace {
 
-/// So many of its numbers are copied in the time of a row or column of a step.
+/// So many of its numbers are copied in the time of a row or column of a step (measured with 830
+/// paths and 470 options).
 constexpr int64_t copied_for_one = 32;
 
 }  // namespace

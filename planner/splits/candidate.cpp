@@ -31,8 +31,8 @@ constexpr double unlikely = 1.01;
 constexpr size_t annealings_at_once = 4;
 constexpr int64_t first_annealing = 500'000, annealing_at_a_time = 1 << 16, first_boxes = 2'000'000,
                   boxes_for_annealing = 16;
-/// A split is looked at again unless that took more than so large a part of all effort before: it
-/// takes four times as long each time.
+/// A split is looked at again, with four times the effort, unless the last look took more than one
+/// part in so many of the search's.
 constexpr int64_t settling_share = 16;
 /// Relative: recompute that makes a step shorter by no more counts as no better.
 constexpr double exact_within = 1e-8;

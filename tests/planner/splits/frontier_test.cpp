@@ -12,33 +12,32 @@
 namespace penstock::test {
 namespace {
 
-/// All splits in the order in which they come, without anything found; `few_from`: the step from
-/// which few nodes are kept.
 struct GoneThrough {
-  std::vector<std::vector<int>> splits;
-  int64_t kept = 0, kept_then = 0;  // nodes at most, and at that step
+  std::vector<std::vector<int>> splits;  // in the order in which they came
+  int64_t kept = 0, kept_then = 0;       // nodes at most, and when they were to be few
 };
 
 constexpr int never = -1;
 
+/// All splits, without an incumbent; from step `few_from` on few nodes are to be kept.
 GoneThrough go_through(const SplitSpace& space, int few_from) {
   const SplitOrder order;
   Frontier open(space, order);
-  GoneThrough followed;
+  GoneThrough gone;
   for (int step = 0; !open.empty(); ++step) {
     if (step == few_from) {
       open.keep_few();
-      followed.kept_then = open.kept();
+      gone.kept_then = open.kept();
     }
     const double bound_s = open.bound_s();
     EXPECT_LE(std::get<1>(open.top()), std::get<1>(order.bound(bound_s, 0)));
     const auto begins = open.step(nullptr);
-    followed.kept = std::max(followed.kept, open.kept());
+    gone.kept = std::max(gone.kept, open.kept());
     if (!begins) continue;
     EXPECT_LE(bound_s * (1 - bound_rounding), space.split_s(*begins));
-    followed.splits.push_back(*begins);
+    gone.splits.push_back(*begins);
   }
-  return followed;
+  return gone;
 }
 
 TEST(Frontier, GoesThroughAllSplitsAlsoWhereItKeepsFew) {
@@ -49,9 +48,9 @@ TEST(Frontier, GoesThroughAllSplitsAlsoWhereItKeepsFew) {
       const auto space = splits_of(problem, seed % problem.candidates.size(), seed % 3 == 0);
       auto expected = all_splits(space->units(), space->stages());
       std::ranges::sort(expected);
-      GoneThrough followed = go_through(*space, few_from);
-      std::ranges::sort(followed.splits);
-      EXPECT_EQ(followed.splits, expected);
+      GoneThrough gone = go_through(*space, few_from);
+      std::ranges::sort(gone.splits);
+      EXPECT_EQ(gone.splits, expected);
     }
   }
 }

@@ -111,7 +111,7 @@ TEST(SearchEffort, StopsWhereItWouldKeepTooManyNodes) {
   EXPECT_TRUE(search_as(problem, INT64_MAX, {}, simulate).complete);
 }
 
-// What is simulated is slower than its bound, so that many splits may be the best for long.
+// Simulations are slower than their bounds, so that many splits may be the best for long.
 TEST(SearchEffort, GoesOnWithFewNodesWhereTheyAreMany) {
   for (uint64_t seed = 0; seed < 10; ++seed) {
     SCOPED_TRACE(seed);
@@ -171,8 +171,8 @@ TEST(SearchEffort, GoesThroughTheSpaceWithTheBestSplitToo) {
   }
 }
 
-// One split, of which more effort might always tell more.
-TEST(SearchEffort, LooksAtOneSplitForNoMoreThanAPartOfIt) {
+// The only split has recompute of which more effort might always tell more.
+TEST(SearchEffort, LooksAtOneSplitWithAtMostAQuarterOfIt) {
   Problem problem;
   problem.chain = random_chain(5, {.units = 4});
   problem.ranks = 4;
