@@ -1,12 +1,9 @@
 #include "planner/layouts/layout_recompute.hpp"
 
 #include <algorithm>
-#include <memory>
 #include <set>
 
 #include "planner/layouts/layer_fit.hpp"
-#include "planner/paths/rank_paths.hpp"
-#include "planner/paths/shared_units.hpp"
 #include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
@@ -77,72 +74,12 @@ RecomputeBound recompute_bound(const PipelineLayout& layout,
   return RecomputeBound(std::move(units));
 }
 
-namespace {
-
-/// The bytes that each layer keeps of a microbatch between I and W, whatever it recomputes; empty
-/// where they are not known, as of models that are no layer tables.
 std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout) {
   std::vector<int64_t> bytes;
   if (!context.inputs.model.layers || !layout.measured->knows_split_backward()) return bytes;
   for (const OperatorCost& layer : layout.measured->operators)
     bytes.push_back(-layer.held.backward_weight.net - layer.held.output);
   return bytes;
-}
-
-std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryLimit& limit) {
-  std::vector<int64_t> limits;
-  for (int rank = 0; rank < layout.ranks; ++rank) limits.push_back(limit.of(rank));
-  return limits;
-}
-
-/// Null where units are no layers.
-std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
-                                                const PipelineLayout& layout,
-                                                const MemoryLimit& limit, const Program& compute,
-                                                const ChainCosts& costs,
-                                                const std::vector<HeldAtOnce>& moments) {
-  if (!context.inputs.model.layers || context.chain.begins() != context.inputs.units)
-    return nullptr;
-  const Placement placement = penstock::placement(compute);
-  const SplitTimes times(costs, placement, layout.speeds());
-  const bool posts = posts_when_reached(context.inputs.network.link());
-  const std::vector<std::vector<Times>> paths =
-      compute.action_count() > most_actions_followed
-          ? own_paths(times, compute.microbatches)
-          : rank_paths(ProgramPaths(compute, times, posts));
-  auto recompute = std::make_shared<const WholeRecompute>(
-      context.bytes(layout), recompute_choices(context, layout), kept_for_weight(context, layout),
-      placement, layout.speeds(), moments, limits_of_ranks(layout, limit));
-  return std::make_shared<const SharedUnits>(times, paths, std::move(recompute),
-                                             1 + layout.measured->first_microbatch_excess);
-}
-
-}  // namespace
-
-double shared_units_s(const LayoutContext& context, const PipelineLayout& layout,
-                      const MemoryLimit& limit, const ChainCosts& costs) {
-  if (!limit.any() || !layout.schedule || !costs.all_linked()) return 0;
-  const Program compute = layout.compute();
-  const auto shared =
-      shared_units(context, layout, limit, compute, costs, fullest_moments(compute));
-  return shared ? shared->step_s() : 0;
-}
-
-ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
-                                        const MemoryLimit& limit, const Program& compute,
-                                        const ChainCosts& costs) {
-  const std::vector<LayerChoices> units = recompute_choices(context, layout);
-  const auto bytes = context.bytes(layout);
-  const Placement placement = penstock::placement(compute);
-  const std::vector<int64_t> limits = limits_of_ranks(layout, limit);
-  const double first = 1 + layout.measured->first_microbatch_excess;
-  const std::vector<HeldAtOnce> moments = fullest_moments(compute);
-  const std::vector<int64_t> for_weight = kept_for_weight(context, layout);
-  return {std::make_shared<SplitMemory>(*bytes, units, for_weight, placement, layout.speeds(),
-                                        moments, limits, first),
-          std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
-                                           placement, layout.speeds(), moments, limits),
-          shared_units(context, layout, limit, compute, costs, moments)};
 }
 
 }  // namespace penstock

@@ -1,13 +1,12 @@
 // The least that ranks of a layout recompute, and what that costs, for its bounds.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "planner/bounds/layer_choices.hpp"
-#include "planner/bounds/placement.hpp"
 #include "planner/bounds/recompute_bound.hpp"
 #include "planner/layouts/layout_splits.hpp"
-#include "planner/paths/program_paths.hpp"
 
 namespace penstock {
 
@@ -19,13 +18,8 @@ std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
 RecomputeBound recompute_bound(const PipelineLayout& layout,
                                const std::vector<LayerChoices>& choices);
 
-/// No split of the layout is faster, whatever its ranks recompute; 0 where units are no layers.
-double shared_units_s(const LayoutContext& context, const PipelineLayout& layout,
-                      const MemoryLimit& limit, const ChainCosts& costs);
-
-/// Recompute for the paths of the program.
-ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
-                                        const MemoryLimit& limit, const Program& compute,
-                                        const ChainCosts& costs);
+/// The bytes that each layer keeps of a microbatch between I and W, whatever it recomputes; empty
+/// where they are not known, as of models that are no layer tables.
+std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout);
 
 }  // namespace penstock

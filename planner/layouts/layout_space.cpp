@@ -78,7 +78,9 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
     const double device_s = costs.forward_s[unit] + costs.backward_s[unit] + weight_s;
     load_.push_back(std::max(device_s, costs.host_s[unit]));
   }
-  splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs));
+  shared_ = shared_units(context, layout, limit_, compute, costs);
+  splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs),
+                          shared_ ? shared_->step_s() : 0);
 }
 
 std::vector<int> LayoutSpace::proposal(int number) const {

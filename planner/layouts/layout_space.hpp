@@ -7,6 +7,7 @@
 
 #include "planner/bounds/placement.hpp"
 #include "planner/layouts/evaluate.hpp"
+#include "planner/layouts/layout_paths.hpp"
 #include "planner/layouts/layout_splits.hpp"
 #include "planner/layouts/recompute_fit.hpp"
 #include "planner/recompute/best_recompute.hpp"
@@ -41,7 +42,7 @@ class LayoutSpace : public OpenSpace {
   /// Stages of about equal load; where memory is limited, of about equal memory.
   std::vector<int> proposal(int number) const override;
   std::shared_ptr<const ProgramPaths> paths(const std::vector<int>& begins) const override {
-    return layout_paths(context_, layout_, limit_, *splits_, begins);
+    return layout_paths(context_, layout_, limit_, *splits_, begins, shared_);
   }
   /// The bounds of `adaptive`, whose program is not known: not where ranks recompute.
   bool bounds_lead(const std::vector<int>& begins) const override {
@@ -88,6 +89,7 @@ class LayoutSpace : public OpenSpace {
   Placement placement_;
   Evaluator evaluator_;
   RecomputeFit fit_;
+  std::shared_ptr<const SharedUnits> shared_;  // or null
   std::unique_ptr<const SplitSpace> splits_;
   std::shared_ptr<const ProgramPaths> paths_;  // where ranks recompute, once they were asked for
   std::vector<double> load_;                   // of each unit, per microbatch

@@ -80,6 +80,14 @@ ChainCosts layout_costs(const LayoutContext& context, const PipelineLayout& layo
   return costs;
 }
 
+bool is_whole_chain(const PipelineLayout& layout, const ChainCosts& costs,
+                    const MemoryLimit& limit) {
+  const int64_t units = costs.units();
+  return layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
+         costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.reserved_bytes.empty() &&
+         layout.ranks * units * units <= max_chain_steps;
+}
+
 bool may_recompute(const LayoutContext& context, const MemoryLimit& limit) {
   if (context.inputs.profile.job.forward_only) return false;
   return context.min_memory || limit.any();
@@ -97,19 +105,12 @@ std::vector<int> in_flight(const LayoutContext& context, const PipelineLayout& l
   return held;
 }
 
-bool is_whole_chain(const PipelineLayout& layout, const ChainCosts& costs,
-                    const MemoryLimit& limit) {
-  const int64_t units = costs.units();
-  return layout.schedule && layout.stages_per_rank == 1 && costs.weight_s.empty() &&
-         costs.unit_reduce_s.empty() && layout.speeds().equal() && limit.reserved_bytes.empty() &&
-         layout.ranks * units * units <= max_chain_steps;
-}
-
 /// As if hosts were never behind.
 std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
-                                                const MemoryLimit& limit, ChainCosts costs) {
+                                                const MemoryLimit& limit, ChainCosts costs,
+                                                double least_s) {
   if (layout.branches)
     return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
   const auto bytes = context.bytes(layout);
@@ -125,24 +126,21 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                    std::move(recompute)),
         ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit)));
   }
-  if (!may_recompute(context, limit))
-    return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
-                                         limit.reserved_bytes);
-  PlacedSpace::Recompute recompute{limit.max_bytes,
-                                   recompute_bound(layout, recompute_choices(context, layout)),
-                                   shared_units_s(context, layout, limit, costs)};
+  std::optional<PlacedSpace::Recompute> recompute;
+  if (may_recompute(context, limit))
+    recompute = {limit.max_bytes, recompute_bound(layout, recompute_choices(context, layout))};
   return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
-                                       limit.reserved_bytes, std::move(recompute));
+                                       limit.reserved_bytes, std::move(recompute), least_s);
 }
 
 /// For `adaptive`, with what is known of any order of actions.
 std::unique_ptr<const SplitSpace> order_splits(const LayoutContext& context,
                                                const PipelineLayout& layout,
                                                const Placement& placement, const MemoryLimit& limit,
-                                               ChainCosts costs) {
+                                               ChainCosts costs, double least_s) {
   if (layout.schedule || layout.branches || !costs.all_linked())
-    return device_splits(context, layout, placement, limit, std::move(costs));
-  auto prefixes = device_splits(context, layout, placement, limit, costs);
+    return device_splits(context, layout, placement, limit, std::move(costs), least_s);
+  auto prefixes = device_splits(context, layout, placement, limit, costs, least_s);
   return std::make_unique<OrderSpace>(std::move(prefixes), std::move(costs), placement,
                                       layout.speeds());
 }
@@ -165,34 +163,17 @@ bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const M
   });
 }
 
-std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
-                                                 const PipelineLayout& layout,
-                                                 const MemoryLimit& limit, const SplitSpace& splits,
-                                                 const std::vector<int>& begins) {
-  if (!layout.schedule || layout.branches) return nullptr;
-  const bool recomputes = !keeps_all(splits, begins, limit);
-  const bool by_units = context.chain.begins() == context.inputs.units;
-  if (recomputes && !(may_recompute(context, limit) && by_units)) return nullptr;
-  const Program compute = layout.compute();
-  if (compute.action_count() > most_actions_followed) return nullptr;
-  const ChainCosts costs = layout_costs(context, layout, backward_of(layout, compute));
-  if (!costs.all_linked() || is_whole_chain(layout, costs, limit)) return nullptr;
-  return std::make_shared<const ProgramPaths>(
-      compute, SplitTimes(costs, placement(compute), layout.speeds()),
-      posts_when_reached(context.inputs.network.link()),
-      recomputes ? paths_recompute(context, layout, limit, compute, costs)
-                 : ProgramPaths::Recompute{});
-}
-
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
-                                                const MemoryLimit& limit, ChainCosts costs) {
-  if (!has_hosts(costs)) return order_splits(context, layout, placement, limit, std::move(costs));
+                                                const MemoryLimit& limit, ChainCosts costs,
+                                                double least_s) {
+  if (!has_hosts(costs))
+    return order_splits(context, layout, placement, limit, std::move(costs), least_s);
   WorkSums hosts(costs, placement.microbatches,
                  layout.branches ? context.branches->grown() : WorkSums::prefixes(costs.units()));
   return std::make_unique<LaunchSpace>(
-      order_splits(context, layout, placement, limit, std::move(costs)), std::move(hosts),
+      order_splits(context, layout, placement, limit, std::move(costs), least_s), std::move(hosts),
       placement);
 }
 

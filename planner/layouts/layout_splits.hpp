@@ -9,7 +9,6 @@
 #include "planner/model/branches.hpp"
 #include "planner/model/model_chain.hpp"
 #include "planner/model/stage_tables.hpp"
-#include "planner/paths/program_paths.hpp"
 #include "planner/splits/split_space.hpp"
 #include "simulator/costs/memory_limit.hpp"
 
@@ -40,20 +39,18 @@ ModelChain::Backward backward_of(const PipelineLayout& layout, const Program& co
 /// May ranks recompute under that limit?
 bool may_recompute(const LayoutContext& context, const MemoryLimit& limit);
 
-/// `costs` as above, for the schedule's backwards.
+/// Is each first part of a split bounded by the order of F and B (chain_bound.hpp)?
+bool is_whole_chain(const PipelineLayout& layout, const ChainCosts& costs,
+                    const MemoryLimit& limit);
+
+/// `costs` as above, for the schedule's backwards. No split is faster than `least_s`.
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
-                                                const MemoryLimit& limit, ChainCosts costs);
+                                                const MemoryLimit& limit, ChainCosts costs,
+                                                double least_s);
 
 /// Does each rank hold what it needs without recompute? Not of branches.
 bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit);
-
-/// The paths of the layout's program, where they say more than `splits` of those much like
-/// `begins`: not where ranks of that one recompute. Null otherwise.
-std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
-                                                 const PipelineLayout& layout,
-                                                 const MemoryLimit& limit, const SplitSpace& splits,
-                                                 const std::vector<int>& begins);
 
 }  // namespace penstock

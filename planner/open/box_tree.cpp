@@ -22,9 +22,10 @@ constexpr double nearby = 0.005;
 constexpr int64_t nodes_per_stage = 10;
 /// Effort of a round of a bound, or of an estimate: of so many actions of the program one, of each
 /// four pairs of stages so much, so many times that where prices of memory are found as well, and
-/// one of so much of the solver's work (measured with 28 to 80 stages on two cores).
+/// one of so much of the solver's work (measured with 28 to 80 stages on two cores). To start the
+/// solver takes at least so much (16 stages).
 constexpr int64_t actions_per_effort = 12, effort_of_four_pairs = 2, times_with_memory = 3,
-                  work_per_effort = 3;
+                  work_per_effort = 3, least_round_effort = 800;
 
 /// The stage whose begin is known least, below and behind `begin`.
 Division widest(const Ranges& begins, const std::vector<double>& means) {
@@ -50,6 +51,7 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const S
   round_effort_ =
       bounds_.paths().actions() / actions_per_effort + effort_of_four_pairs * stages * stages / 4;
   if (bounds_.paths().memory()) round_effort_ *= times_with_memory;
+  round_effort_ = std::max(round_effort_, least_round_effort);
   const Node none{.box = {}, .bound_s = least_.seconds, .rank = {}, .mixture = nullptr};
   add(bounds_.all(), none, nullptr);
 }

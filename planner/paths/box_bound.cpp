@@ -46,7 +46,7 @@ class BoxBound::Search {
     int idle = 0;
     for (result_.rounds = 1; result_.rounds < max_rounds && idle < patience; ++result_.rounds) {
       known_.solve();
-      if (paths_.memory() && result_.rounds % drop_rounds == 0) known_.drop_far();
+      if (result_.rounds % drop_rounds == 0) known_.drop_far();
       const double before_s = result_.seconds, center_before_s = center_s_;
       std::vector<int> begins;
       const bool below = answer_paths(begins);

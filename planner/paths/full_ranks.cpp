@@ -9,8 +9,8 @@ namespace penstock {
 
 namespace {
 
-/// Paths that are followed, and sets of ranks that are tried, at most.
-constexpr int64_t most_followed = 5000, most_sets = 10'000;
+/// Actions of paths that are followed, and sets of ranks that are tried, at most.
+constexpr int64_t most_followed = 30'000'000, most_sets = 10'000;
 
 int units_of(const DealtHull::Way& way) {
   return std::accumulate(way.units.begin(), way.units.end(), 0);
@@ -58,9 +58,9 @@ FullRanks::Path FullRanks::follow(const Dealt& one, const Dealt& other, const De
       longer_s[static_cast<size_t>(dealt->stages[i])] = share * dealt->way.seconds;
     }
   }
-  paths_.memory()->lengthen(times_, longer_s, seen);
-  Path path{paths_.longest_path(seen).weights, {}, 0};
-  path.longer = paths_.memory()->longer(times_, path.weights);
+  if (paths_.memory()) paths_.memory()->lengthen(times_, longer_s, seen);
+  Path path{paths_.longest_path(seen).weights, std::vector<double>(longer_s.size(), 0.0), 0};
+  if (paths_.memory()) path.longer = paths_.memory()->longer(times_, path.weights);
   Times around = least_;
   for (const Dealt* dealt : {&one, &other})
     for (const int stage : dealt->stages)
@@ -105,7 +105,7 @@ bool FullRanks::fast_enough(const Full& one, const Full& other, double seconds) 
   std::vector<Path> known;
   for (const Way& a : one.ways) {
     for (const Way& b : other.ways) {
-      if (followed_ > most_followed) return true;
+      if (followed_ * paths_.actions() > most_followed) return true;
       if (fast_enough({one.stages, a}, {other.stages, b}, seconds, known)) return true;
     }
   }

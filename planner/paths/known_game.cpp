@@ -28,7 +28,7 @@ KnownGame::KnownGame(const ProgramPaths& paths, const SplitBox& box, const Share
   begin_places(known);
   for (size_t rank = 0; rank < ways.size(); ++rank) {
     hulls_.emplace_back();
-    if (ways[rank])
+    if (memory_ && ways[rank])
       hulls_.back().emplace(*ways[rank], scale_s_,
                             known.hulls.empty() ? DealtHull::Facets() : known.hulls[rank]);
   }

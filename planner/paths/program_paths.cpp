@@ -215,7 +215,7 @@ double ProgramPaths::least_s(const Path& path, const Times& kept,
 
 double ProgramPaths::split_s(const std::vector<int>& begins) const {
   const Times kept = times_.of(begins);
-  if (!recompute_.shared) return longest_s(kept);
+  if (!recompute_.memory || !recompute_.shared) return longest_s(kept);
   double longest_s = recompute_.shared->split_s(begins);
   for (const Path& path : longest(expected(begins).value_or(kept)))
     longest_s = std::max(longest_s, least_s(path, kept, begins));

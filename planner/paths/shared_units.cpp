@@ -12,6 +12,10 @@ namespace penstock {
 namespace {
 
 constexpr double endless_s = std::numeric_limits<double>::infinity();
+/// Times of a stage's own units.
+constexpr SplitTime of_stages[] = {SplitTime::forward, SplitTime::first_forward,
+                                   SplitTime::input,   SplitTime::first_input,
+                                   SplitTime::weight,  SplitTime::optimizer};
 
 }  // namespace
 
@@ -25,6 +29,14 @@ SharedUnits::SharedUnits(const SplitTimes& times, const std::vector<std::vector<
       stages_(paths.size()) {
   for (size_t stage = 0; stage < times_.rank_of_stage().size(); ++stage)
     stages_[static_cast<size_t>(times_.rank_of_stage()[stage])].push_back(stage);
+  for (int units = 0; units <= most_; ++units) {
+    least_.emplace_back(times_.size(), endless_s);
+    for (int stage = 0; units > 0 && stage < times_.stages(); ++stage)
+      times_.set_least(stage, units, least_.back());
+  }
+  for (size_t units = least_.size(); units-- > 1;)
+    for (size_t time = 0; time < times_.size(); ++time)
+      least_[units - 1][time] = std::min(least_[units - 1][time], least_[units][time]);
   for (size_t rank = 0; rank < paths.size(); ++rank) {
     paths_.emplace_back();
     for (const Times& weights : paths[rank])
@@ -32,14 +44,11 @@ SharedUnits::SharedUnits(const SplitTimes& times, const std::vector<std::vector<
   }
 }
 
-/// The least that a path passes in a stage of so many units, wherever it begins; empty: nothing.
+/// The least that a path passes in a stage of so many units, wherever it begins.
 std::vector<double> SharedUnits::stage_s(const Times& weights, int stage) const {
   std::vector<size_t> passed;
-  for (int kind = 0; kind < static_cast<int>(SplitTime::units); ++kind) {
-    const size_t time = times_.at(static_cast<SplitTime>(kind), stage);
-    if (weights[time] != 0) passed.push_back(time);
-  }
-  if (passed.empty()) return {};
+  for (const SplitTime kind : of_stages)
+    if (weights[times_.at(kind, stage)] != 0) passed.push_back(times_.at(kind, stage));
   std::vector<double> least_s{endless_s};
   for (int units = 1; units <= most_; ++units) {
     least_s.push_back(endless_s);
@@ -54,50 +63,28 @@ std::vector<double> SharedUnits::stage_s(const Times& weights, int stage) const 
   return least_s;
 }
 
-double SharedUnits::transfers_s(const Times& weights) const {
-  double sum_s = 0;
-  for (int stage = 1; stage < times_.stages(); ++stage) {
-    const auto s = static_cast<size_t>(stage);
-    const size_t there = times_.at(SplitTime::activations, stage);
-    const size_t back = times_.at(SplitTime::gradients, stage);
-    if (weights[there] == 0 && weights[back] == 0) continue;
-    double least_s = endless_s;
-    for (int begin = all_.begins.low[s]; begin <= all_.begins.high[s]; ++begin)
-      least_s = std::min(least_s, weights[there] * times_.of_stage(there, begin, begin) +
-                                      weights[back] * times_.of_stage(back, begin, begin));
-    sum_s += least_s;
-  }
-  return sum_s;
-}
-
 SharedUnits::RankPath SharedUnits::rank_path(size_t rank, const Times& weights,
                                              double first) const {
-  RankPath path{weights, {}, {}, transfers_s(weights), endless_s};
-  for (int stage = 0; stage < times_.stages(); ++stage) {
-    std::vector<double> least_s = stage_s(weights, stage);
-    if (static_cast<size_t>(times_.rank_of_stage()[static_cast<size_t>(stage)]) == rank) {
-      if (least_s.empty()) least_s.assign(static_cast<size_t>(most_) + 1, 0.0);
-      path.exactly_s.push_back(std::move(least_s));
-      path.at_least_s.emplace_back();
-      path.recomputes =
-          std::min(path.recomputes, weights[times_.at(SplitTime::input, stage)] +
-                                        first * weights[times_.at(SplitTime::first_input, stage)]);
-      continue;
-    }
-    for (size_t units = least_s.size(); units-- > 1;)
-      least_s[units - 1] = std::min(least_s[units - 1], least_s[units]);
-    path.at_least_s.push_back(std::move(least_s));
+  RankPath path{weights, weights, {}, endless_s};
+  for (const size_t stage : stages_[rank]) {
+    const int s = static_cast<int>(stage);
+    path.exactly_s.push_back(stage_s(weights, s));
+    for (const SplitTime kind : of_stages) path.around[times_.at(kind, s)] = 0;
+    path.recomputes =
+        std::min(path.recomputes, weights[times_.at(SplitTime::input, s)] +
+                                      first * weights[times_.at(SplitTime::first_input, s)]);
   }
   return path;
 }
 
-/// The least that the path passes in stages of other ranks, and in transfers.
-double SharedUnits::around_s(const RankPath& path, const SplitBox& box) const {
-  double sum_s = path.transfers_s;
-  for (size_t stage = 0; stage < path.at_least_s.size(); ++stage)
-    if (!path.at_least_s[stage].empty())
-      sum_s += path.at_least_s[stage][static_cast<size_t>(box.stages.low[stage])];
-  return sum_s;
+/// The least that each time is in a box, wherever stages begin.
+Times SharedUnits::least(const SplitBox& box) const {
+  Times least(times_.size());
+  for (size_t time = 0; time < least.size(); ++time) {
+    const size_t stage = time % box.stages.low.size();
+    least[time] = least_[static_cast<size_t>(box.stages.low[stage])][time];
+  }
+  return least;
 }
 
 double SharedUnits::own_s(const RankPath& path, const Dealt& dealt) const {
@@ -125,9 +112,10 @@ double SharedUnits::least_load_s(size_t rank, int units) const {
   const auto [known, fresh] = known_load_s_.try_emplace({rank, units}, endless_s);
   if (!fresh || units > units_) return known->second;
   double any_s = 0;
+  const Times least = this->least(all_);
   std::vector<double> around_s;
   for (const RankPath& path : paths_[rank]) {
-    around_s.push_back(this->around_s(path, all_));
+    around_s.push_back(weighted_sum(path.around, least));
     any_s = std::max(any_s, around_s.back() + least_s(path, units));
   }
   const int most = std::min(units - static_cast<int>(stages_[rank].size()) + 1, most_);
@@ -165,8 +153,9 @@ double SharedUnits::split_s(const std::vector<int>& begins) const {
 
 SharedUnits::Ways::value_type SharedUnits::ways(size_t rank, const SplitBox& box,
                                                 double seconds) const {
+  const Times least = this->least(box);
   std::vector<double> around_s;
-  for (const RankPath& path : paths_[rank]) around_s.push_back(this->around_s(path, box));
+  for (const RankPath& path : paths_[rank]) around_s.push_back(weighted_sum(path.around, least));
   std::vector<DealtHull::Way> ways;
   const bool all = recompute_->each_way(rank, box, [&](const Dealt& dealt) {
     const auto is_slow = [&](double again_s) {
@@ -236,7 +225,7 @@ double SharedUnits::step_s() const {
     next.push({std::max(no_less_s, least_load_s(rank, units)), rank, units});
   };
   for (size_t rank = 0; rank < stages_.size(); ++rank) {
-    const int least = static_cast<int>(stages_[rank].size());
+    const int least = all_.ranks.low[rank];
     left -= least;
     const double first_s = least_load_s(rank, least);
     done_s = std::max(done_s, first_s);

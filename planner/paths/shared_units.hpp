@@ -47,19 +47,14 @@ class SharedUnits {
 
  private:
   using Dealt = WholeRecompute::Dealt;
-  /// A path, with the least that it passes in each stage.
   struct RankPath {
-    Times weights;
-    std::vector<std::vector<double>> exactly_s;   // by stage of the rank and its units
-    std::vector<std::vector<double>> at_least_s;  // by stage of others and its units, or more;
-                                                  // empty: it passes none of it
-    double transfers_s;
-    double recomputes;  // the least that a stage's backward counts
+    Times weights, around;  // of all that it passes; of what are no stages of the rank
+    std::vector<std::vector<double>> exactly_s;  // the least by stage of the rank and its units
+    double recomputes;                           // the least that a stage's backward counts
   };
   RankPath rank_path(size_t rank, const Times& weights, double first) const;
   std::vector<double> stage_s(const Times& weights, int stage) const;
-  double transfers_s(const Times& weights) const;
-  double around_s(const RankPath& path, const SplitBox& box) const;
+  Times least(const SplitBox& box) const;
   double least_s(const RankPath& path, int units) const;
   double own_s(const RankPath& path, const Dealt& dealt) const;
   double least_load_s(size_t rank, int units) const;
@@ -72,7 +67,8 @@ class SharedUnits {
   const int units_, most_;  // of all, and of a stage
   const std::shared_ptr<const WholeRecompute> recompute_;
   std::vector<std::vector<size_t>> stages_;                        // of each rank
-  std::vector<std::vector<RankPath>> paths_;                       // likewise
+  std::vector<Times> least_;                                       // of stages of so many units
+  std::vector<std::vector<RankPath>> paths_;                       // of each rank
   mutable std::map<std::pair<size_t, int>, double> known_load_s_;  // by rank and units
   mutable std::mutex narrows_;
 };

@@ -50,6 +50,16 @@ WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
   }
 }
 
+WholeRecompute::WholeRecompute(Placement placement, RankSpeeds speeds)
+    : placement_(std::move(placement)),
+      speeds_(std::move(speeds)),
+      stages_(static_cast<size_t>(speeds_.ranks())),
+      moments_(stages_.size()),
+      known_(stages_.size()) {
+  for (size_t stage = 0; stage < placement_.rank_of_stage.size(); ++stage)
+    stages_[static_cast<size_t>(placement_.rank_of_stage[stage])].push_back(stage);
+}
+
 /// Choices of a unit of a stage with so many: where these are the first or the last of the chain it
 /// is known which one it is, else it may be any.
 const LayerChoices& WholeRecompute::choices(size_t stage, int units, int unit) const {
@@ -132,6 +142,7 @@ double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
 }
 
 double WholeRecompute::seconds(size_t rank, const Dealt& dealt) const {
+  if (moments_[rank].empty()) return 0;
   if (std::accumulate(dealt.begin(), dealt.end(), 0) > most_units) return 0;
   const auto [found, fresh] = known_[rank].try_emplace(dealt);
   if (fresh) found->second = least_s(rank, dealt);

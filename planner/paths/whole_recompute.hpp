@@ -35,6 +35,9 @@ class WholeRecompute {
                  const std::vector<int64_t>& for_weight, Placement placement, RankSpeeds speeds,
                  const std::vector<HeldAtOnce>& moments, std::vector<int64_t> limits);
 
+  /// Of ranks that keep all, whatever they hold.
+  WholeRecompute(Placement placement, RankSpeeds speeds);
+
   /// Units of a rank's stages.
   using Dealt = std::vector<int>;
   /// All ways to deal units out to a rank's stages within a box with which it may fit. False: there

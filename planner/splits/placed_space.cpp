@@ -9,13 +9,14 @@ namespace penstock {
 
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
                          Placement placement, RankSpeeds speeds, std::vector<int64_t> less,
-                         std::optional<Recompute> recompute)
+                         std::optional<Recompute> recompute, double least_s)
     : costs_(std::move(costs)),
       bytes_(std::move(bytes)),
       placement_(std::move(placement)),
       speeds_(std::move(speeds)),
       less_(std::move(less)),
       recompute_(std::move(recompute)),
+      least_s_(least_s),
       units_(costs_.units()),
       sums_(costs_, placement_.microbatches, WorkSums::prefixes(units_)),
       choice_(costs_, stages()) {
@@ -190,7 +191,6 @@ double PlacedSpace::through(const Prefix& known, int begin) const {
 
 double PlacedSpace::min_s(const Prefix& known, int begin, int left) const {
   double longest = known.path.longest;
-  if (recompute_) longest = std::max(longest, recompute_->least_s);
   if (left > 0) {
     longest = std::max(
         {longest, mean(known, begin, left), shared(known, begin, left), through(known, begin)});
@@ -200,7 +200,7 @@ double PlacedSpace::min_s(const Prefix& known, int begin, int left) const {
       longest = std::max(longest, suffix_[index(begin, left)] + std::max(0.0, shift));
     }
   }
-  return longest + known.path.optimizer;
+  return std::max(longest + known.path.optimizer, least_s_);
 }
 
 int64_t PlacedSpace::min_bytes(const Prefix& known, int, int) const { return known.bytes; }

@@ -3,10 +3,29 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.hpp"
+#include "planner/paths/rank_paths.hpp"
 
 namespace penstock::test {
+
+namespace {
+
+/// With what is known of the units that ranks share.
+std::shared_ptr<const ProgramPaths> paths_of(const PathCase& one) {
+  const Placement placed = placement(one.compute);
+  const RankSpeeds speeds(one.shape.speeds);
+  const SplitTimes times(schedule_costs(one.chain, one.shape.schedule), placed, speeds);
+  const bool posts = posts_when_reached(one.chain.link);
+  auto shared = std::make_shared<const SharedUnits>(
+      times, rank_paths(ProgramPaths(one.compute, times, posts)),
+      std::make_shared<const WholeRecompute>(placed, speeds), 1);
+  return std::make_shared<const ProgramPaths>(
+      one.compute, times, posts, ProgramPaths::Recompute{nullptr, nullptr, std::move(shared)});
+}
+
+}  // namespace
 
 void for_each_path_case(uint64_t from, uint64_t to, const std::function<Chain(uint64_t)>& make,
                         const std::function<void(const PathCase&, std::mt19937_64&)>& check) {
@@ -25,11 +44,7 @@ void for_each_path_case(uint64_t from, uint64_t to, const std::function<Chain(ui
       } catch (const InputError&) {
         continue;  // a shape that this schedule does not run
       }
-      one.paths = std::make_shared<const ProgramPaths>(
-          one.compute,
-          SplitTimes(schedule_costs(chain, shape.schedule), placement(one.compute),
-                     RankSpeeds(shape.speeds)),
-          posts_when_reached(chain.link));
+      one.paths = paths_of(one);
       check(one, random);
       if (::testing::Test::HasFailure()) return;
     }

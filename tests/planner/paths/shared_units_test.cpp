@@ -12,10 +12,12 @@
 #include <string>
 #include <utility>
 
+#include "planner/paths/full_ranks.hpp"
 #include "planner/paths/program_paths.hpp"
 #include "planner/paths/rank_paths.hpp"
 #include "tests/planner/chains.hpp"
 #include "tests/planner/paths/boxes.hpp"
+#include "tests/planner/paths/path_cases.hpp"
 #include "tests/planner/paths/whole_units.hpp"
 
 namespace penstock::test {
@@ -120,6 +122,35 @@ TEST(SharedUnits, KeepWhatIsFastEnough) {
   });
   EXPECT_GT(kept, 300);
   EXPECT_GT(ruled_out, 300);
+}
+
+/// Of ranks that keep all, of every schedule and shape, with OPT and transfers; alone and by pairs.
+TEST(SharedUnits, NoSplitThatKeepsAllIsFaster) {
+  int64_t asked = 0, sharp = 0, ruled_out = 0;
+  for_each_path_case(800, 850, linked_chain, [&](const PathCase& one, std::mt19937_64& random) {
+    const SplitTimes& times = one.paths->times();
+    const SplitBox box = random_box(times.all(), random);
+    double all_s = misfit_s, box_s = misfit_s;
+    for (const std::vector<int>& begins : one.splits()) {
+      const double step_s = one.simulated_s(begins);
+      EXPECT_LE(one.paths->shared()->split_s(begins), step_s * (1 + rounding));
+      all_s = std::min(all_s, step_s);
+      if (holds(box, times, begins)) box_s = std::min(box_s, step_s);
+    }
+    const double bound_s = one.paths->shared()->step_s();
+    EXPECT_LE(bound_s, all_s * (1 + rounding));
+    sharp += bound_s > all_s * 0.95;
+    if (box_s == misfit_s) return;
+    ++asked;
+    const auto none_is_faster = [&](double seconds) {
+      return FullRanks(*one.paths).none_is_faster(box, seconds);
+    };
+    EXPECT_FALSE(none_is_faster(box_s * (1 + 1e-6)));
+    ruled_out += none_is_faster(box_s * 0.9);
+  });
+  EXPECT_GT(asked, 200);
+  EXPECT_GT(sharp, 100);
+  EXPECT_GT(ruled_out, 50);
 }
 
 /// A forward takes a second, a backward two.

@@ -1,0 +1,28 @@
+// The paths of a layout's program, and what is known of the units that its ranks share.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "planner/layouts/layout_splits.hpp"
+#include "planner/paths/program_paths.hpp"
+#include "planner/paths/shared_units.hpp"
+
+namespace penstock {
+
+/// `compute`: actions of the layout; `costs` as layout_splits() takes them. Null where bounds of
+/// first parts of splits say as much, or nothing is known of what ranks recompute.
+std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
+                                                const PipelineLayout& layout,
+                                                const MemoryLimit& limit, const Program& compute,
+                                                const ChainCosts& costs);
+
+/// The paths of the layout's program, where they say more than `splits` of those much like
+/// `begins`: not where ranks of that one recompute units of a model with branches. Null otherwise.
+std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
+                                                 const PipelineLayout& layout,
+                                                 const MemoryLimit& limit, const SplitSpace& splits,
+                                                 const std::vector<int>& begins,
+                                                 std::shared_ptr<const SharedUnits> shared);
+
+}  // namespace penstock
