@@ -9,6 +9,10 @@ namespace penstock {
 
 namespace {
 
+/// Stages x pairs of units, beyond which what they take costs more than it saves where ranks keep
+/// all.
+constexpr int64_t most_stage_pairs = 1'000'000;
+
 std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryLimit& limit) {
   std::vector<int64_t> limits;
   for (int rank = 0; rank < layout.ranks; ++rank) limits.push_back(limit.of(rank));
@@ -44,7 +48,9 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
   if (!layout.schedule || layout.branches || !costs.all_linked() ||
       is_whole_chain(layout, costs, limit))
     return nullptr;
-  if (limit.any() && !has_layers(context)) return nullptr;
+  const bool recomputes = limit.any() && has_layers(context);
+  const int64_t units = costs.units();
+  if (!recomputes && layout.stages() * units * units > most_stage_pairs) return nullptr;
   const Placement placement = penstock::placement(compute);
   const SplitTimes times(costs, placement, layout.speeds());
   const bool posts = posts_when_reached(context.inputs.network.link());
@@ -53,7 +59,7 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
           ? own_paths(times, compute.microbatches)
           : rank_paths(ProgramPaths(compute, times, posts));
   std::shared_ptr<const WholeRecompute> recompute;
-  if (limit.any())
+  if (recomputes)
     recompute = std::make_shared<const WholeRecompute>(
         context.bytes(layout), recompute_choices(context, layout), kept_for_weight(context, layout),
         placement, layout.speeds(), fullest_moments(compute), limits_of_ranks(layout, limit));
