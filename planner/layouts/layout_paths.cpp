@@ -9,8 +9,8 @@ namespace penstock {
 
 namespace {
 
-/// Stages x pairs of units, beyond which what they take costs more than it saves where ranks keep
-/// all.
+/// Stages x pairs of units, for each of which it is found what they take: with more that costs more
+/// than it saves, unless layers recompute.
 constexpr int64_t most_stage_pairs = 1'000'000;
 
 std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryLimit& limit) {

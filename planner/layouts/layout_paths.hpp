@@ -10,15 +10,16 @@
 
 namespace penstock {
 
-/// `compute`: actions of the layout; `costs` as layout_splits() takes them. Null where bounds of
-/// first parts of splits say as much, or nothing is known of what ranks recompute.
+/// `compute`: actions of the layout; `costs` as layout_splits() takes them. Knows what layers
+/// recompute, and takes other units to keep all. Null where bounds of first parts of splits say as
+/// much, or where it would take too long to make.
 std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const MemoryLimit& limit, const Program& compute,
                                                 const ChainCosts& costs);
 
 /// The paths of the layout's program, where they say more than `splits` of those much like
-/// `begins`: not where ranks of that one recompute units of a model with branches. Null otherwise.
+/// `begins`: not where ranks of that one recompute and the chain joins units. Null otherwise.
 std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  const PipelineLayout& layout,
                                                  const MemoryLimit& limit, const SplitSpace& splits,

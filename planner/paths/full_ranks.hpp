@@ -18,7 +18,7 @@ namespace penstock {
 
 class FullRanks {
  public:
-  /// `paths` knows whole units and memory, and outlives it.
+  /// `paths` knows whole units, and outlives it.
   explicit FullRanks(const ProgramPaths& paths);
 
   /// Is no split of the box faster than so many seconds? False: that is not known.

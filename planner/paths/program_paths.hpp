@@ -26,7 +26,7 @@ inline constexpr int64_t most_actions_followed = 100'000;
 
 class ProgramPaths {
  public:
-  /// Null where whatever ranks hold fits.
+  /// `memory` and `expected` are null where whatever ranks hold fits.
   struct Recompute {
     std::shared_ptr<const SplitMemory> memory;
     std::shared_ptr<const SplitRecompute> expected;
