@@ -19,8 +19,10 @@ std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryL
   return limits;
 }
 
-bool has_layers(const LayoutContext& context) {
-  return context.inputs.model.layers && context.chain.begins() == context.inputs.units;
+/// Is it known what units recompute under that limit?
+bool layers_recompute(const LayoutContext& context, const MemoryLimit& limit) {
+  return limit.any() && may_recompute(context, limit) && context.inputs.model.layers &&
+         context.chain.begins() == context.inputs.units;
 }
 
 ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
@@ -48,7 +50,7 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
   if (!layout.schedule || layout.branches || !costs.all_linked() ||
       is_whole_chain(layout, costs, limit))
     return nullptr;
-  const bool recomputes = limit.any() && has_layers(context);
+  const bool recomputes = layers_recompute(context, limit);
   const int64_t units = costs.units();
   if (!recomputes && layout.stages() * units * units > most_stage_pairs) return nullptr;
   const Placement placement = penstock::placement(compute);

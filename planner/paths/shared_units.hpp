@@ -67,7 +67,7 @@ class SharedUnits {
   const int units_, most_;  // of all, and of a stage
   const std::shared_ptr<const WholeRecompute> recompute_;
   std::vector<std::vector<size_t>> stages_;                        // of each rank
-  std::vector<Times> least_;                                       // of stages of so many units
+  std::vector<Times> least_;                                       // of stages, by units or more
   std::vector<std::vector<RankPath>> paths_;                       // of each rank
   mutable std::map<std::pair<size_t, int>, double> known_load_s_;  // by rank and units
   mutable std::mutex narrows_;

@@ -35,7 +35,7 @@ class WholeRecompute {
                  const std::vector<int64_t>& for_weight, Placement placement, RankSpeeds speeds,
                  const std::vector<HeldAtOnce>& moments, std::vector<int64_t> limits);
 
-  /// Of ranks that keep all, whatever they hold.
+  /// Ranks keep all, whatever they hold.
   WholeRecompute(Placement placement, RankSpeeds speeds);
 
   /// Units of a rank's stages.

@@ -40,7 +40,7 @@ class PlacedSpace : public SplitSpace {
   };
   /// Backwards in two parts where `costs.weight_s` is not empty. Without `recompute` no rank does.
   /// `costs` are for the fastest rank; `less`: how much less each rank may hold than those that may
-  /// hold most (MemoryLimit), empty: all the same.
+  /// hold most (MemoryLimit), empty: all the same. No split is faster than `least_s`.
   PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes, Placement placement,
               RankSpeeds speeds, std::vector<int64_t> less = {},
               std::optional<Recompute> recompute = std::nullopt, double least_s = 0);

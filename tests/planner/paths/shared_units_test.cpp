@@ -124,7 +124,7 @@ TEST(SharedUnits, KeepWhatIsFastEnough) {
   EXPECT_GT(ruled_out, 300);
 }
 
-/// Of ranks that keep all, of every schedule and shape, with OPT and transfers; alone and by pairs.
+/// Every schedule and shape, with OPT and transfers: each rank alone, and pairs of full ones.
 TEST(SharedUnits, NoSplitThatKeepsAllIsFaster) {
   int64_t asked = 0, sharp = 0, ruled_out = 0;
   for_each_path_case(800, 850, linked_chain, [&](const PathCase& one, std::mt19937_64& random) {
