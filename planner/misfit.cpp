@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "base/quantity.hpp"
-#include "planner/layouts/layout_search.hpp"
 #include "planner/plan.hpp"
 
 namespace penstock {
@@ -17,8 +16,9 @@ namespace {
 
 /// Ranks are doubled so often at most.
 constexpr int max_doublings = 6;
-/// Each search for another request may make this part of the effort of the search for a plan.
-constexpr int64_t share_of_effort = 8;
+/// The search for the plan that lacks least may make this part of the effort of the search for a
+/// plan, that for `adaptive`, which simulates most, as much, and each for another request that.
+constexpr int64_t share_for_least = 4, share_of_effort = 8;
 
 struct Found {
   PipelineLayout layout;
@@ -31,7 +31,7 @@ constexpr int64_t any_number = int64_t{1} << 61;
 
 std::optional<Found> search(const Misfit& misfit, const PlanRequest& request, int devices) {
   const LayoutSearch layouts(misfit.of.inputs(), misfit.of.chain(), request, devices);
-  const SearchResult result = layouts.run();
+  const SearchResult result = layouts.run(misfit.progress);
   if (!result.best) return std::nullopt;
   return Found{layouts.layouts()[result.best->space], result.best->outcome.peak_bytes,
                result.complete};
@@ -42,6 +42,7 @@ Found least(const Misfit& misfit) {
   PlanRequest request = misfit.of.request;
   request.objective = PlanObjective::memory;
   request.more_memory_bytes = any_number;
+  request.effort /= share_for_least;
   const std::optional<Found> found = search(misfit, request, misfit.of.devices);
   if (!found) throw SearchStopped();
   return *found;
@@ -81,7 +82,7 @@ std::string of_groups(const Misfit& misfit) {
   for (const PlanRequest& each : requests) {
     const auto models = rank_models(misfit.profile, misfit.model, misfit.cluster, each);
     const auto cases = search_cases(models, misfit.profile, misfit.model, each);
-    const SearchCase* const best = penstock::search(cases, each, {});
+    const SearchCase* const best = penstock::search(cases, each, misfit.progress);
     if (!best || best->model->parts() == 1) continue;
     const bool sharded = best->request.optimizer_state != request.optimizer_state;
     return fmt::format(", with --tensor-parallel {}{}", best->model->parts(),
@@ -110,7 +111,7 @@ std::string of_adaptive(const Misfit& misfit, PlanRequest request) {
     return "";
   request.schedules = {std::string(adaptive_schedule)};
   request.stages_per_rank = 1;
-  request.effort = misfit.of.request.effort / 2;
+  request.effort = misfit.of.request.effort / share_for_least;
   const std::string flags = of_other_shape(misfit, request);
   return flags.empty() ? "" : flags + " --stages-per-rank 1";
 }

@@ -1,7 +1,10 @@
 // The message for a model that does not fit: by how much, and what would make it fit.
 #pragma once
 
+#include <functional>
+
 #include "base/error.hpp"
+#include "planner/layouts/layout_search.hpp"
 #include "planner/search_case.hpp"
 
 namespace penstock {
@@ -13,6 +16,7 @@ struct Misfit {
   const Graph& model;
   const Cluster* cluster;
   const PlanRequest& request;  // for all that was searched
+  const LayoutSearch::Progress& progress;
 };
 
 /// Searches for the plan that holds least, for one that would fit with the optimizer's state shared

@@ -30,6 +30,8 @@ constexpr double explained_gap = 0.02;
 constexpr const char* undivided =
     "the model is one unit, which is not divided: its ranks can only be replicas; --split cuts "
     "within units";
+constexpr const char *simpler_shown = "looking for simpler plans",
+                     *misfit_shown = "nothing fits, looking for what would";
 /// The share of a step that narrower cuts have to save.
 constexpr double min_gain = 1e-3;
 
@@ -47,10 +49,10 @@ LayoutSearch::Progress shown_by(const Progress& progress) {
   };
 }
 
-LayoutSearch::Progress simpler_shown_by(const Progress& progress) {
+LayoutSearch::Progress shown_as(const char* what, const Progress& progress) {
   if (!progress) return {};
-  return [&progress](const SearchState& state) {
-    progress(fmt::format("looking for simpler plans: {} splits simulated", state.simulated), 1);
+  return [what, &progress](const SearchState& state) {
+    progress(fmt::format("{}: {} splits simulated", what, state.simulated), 1);
   };
 }
 
@@ -97,8 +99,8 @@ class Planner {
     const SearchCase& last = *cases_.back();
     last.search.require_some();
     if (last.found.stopped) throw SearchStopped();
-    throw InputError(
-        does_not_fit({last, last.found.complete, profile_, model_, cluster_, request_}));
+    throw InputError(does_not_fit({last, last.found.complete, profile_, model_, cluster_, request_,
+                                   shown_as(misfit_shown, progress_)}));
   }
 
   void describe(size_t fastest) {
@@ -179,7 +181,7 @@ class Planner {
     const Contender& near = taken ? *taken : fastest;
     const double max_s = near.mean_s() * (1 + request_.tolerance);
     if (auto next = simplest.run(simplest.complexity(near.layout(), near.slicing), max_s,
-                                 simpler_shown_by(progress_))) {
+                                 shown_as(simpler_shown, progress_))) {
       Contender whole = contender(best_->inputs(), std::move(*next));
       const bool as_good = 1 - near.weighted_s / whole.weighted_s <= request_.tolerance &&
                            !lead(fastest, whole, request_.tolerance).tells();
@@ -205,7 +207,7 @@ class Planner {
       than = complexity;
     }
     while (auto next = simplest.run_dividing(than, fastest.mean_s() * (1 + share),
-                                             simpler_shown_by(progress_))) {
+                                             shown_as(simpler_shown, progress_))) {
       Contender found = contender(best_->inputs(), std::move(*next));
       const Lead of = lead(fastest, found, request_.tolerance);
       if (!of.tells()) return found;

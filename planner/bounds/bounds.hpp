@@ -31,6 +31,12 @@
 
 namespace penstock {
 
+/// What every split of some takes at least, whatever its ranks recompute.
+struct SplitNeeds {
+  double seconds = 0;
+  int64_t bytes = 0;  // of its fullest rank
+};
+
 /// Compute in seconds that one microbatch crossing a cut costs the rank before it (activations
 /// sent, gradients received) and the one behind it.
 struct CutCompute {

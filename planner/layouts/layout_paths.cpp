@@ -1,8 +1,10 @@
 #include "planner/layouts/layout_paths.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "planner/layouts/layout_recompute.hpp"
+#include "planner/paths/least_split.hpp"
 #include "planner/paths/rank_paths.hpp"
 
 namespace penstock {
@@ -20,24 +22,38 @@ std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryL
 }
 
 /// Is it known what units recompute under that limit?
-bool layers_recompute(const LayoutContext& context, const MemoryLimit& limit) {
-  return limit.any() && may_recompute(context, limit) && context.inputs.model.layers &&
+bool units_recompute(const LayoutContext& context, const MemoryLimit& limit) {
+  return limit.any() && may_recompute(context, limit) &&
          context.chain.begins() == context.inputs.units;
+}
+
+/// Of `adaptive`, of which no program is known, the moment when a microbatch turns round.
+std::vector<HeldAtOnce> moments_of(const PipelineLayout& layout, const Program& compute) {
+  if (layout.schedule) return fullest_moments(compute);
+  std::vector<HeldAtOnce> moments;
+  const std::vector<int> none(compute.rank_of_stage.size(), 0);
+  for (int rank = 0; rank < layout.ranks; ++rank) moments.push_back({rank, none, none});
+  for (size_t stage = 0; stage < compute.rank_of_stage.size(); ++stage)
+    moments[static_cast<size_t>(compute.rank_of_stage[stage])].held[stage] = 1;
+  return moments;
+}
+
+std::shared_ptr<const SplitMemory> split_memory(const LayoutContext& context,
+                                                const PipelineLayout& layout,
+                                                const MemoryLimit& limit, const Program& compute) {
+  return std::make_shared<SplitMemory>(
+      *context.bytes(layout), recompute_choices(context, layout), kept_for_weight(context, layout),
+      placement(compute), layout.speeds(), moments_of(layout, compute),
+      limits_of_ranks(layout, limit), 1 + layout.measured->first_microbatch_excess);
 }
 
 ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const PipelineLayout& layout,
                                         const MemoryLimit& limit, const Program& compute) {
-  const std::vector<LayerChoices> units = recompute_choices(context, layout);
-  const auto bytes = context.bytes(layout);
-  const Placement placement = penstock::placement(compute);
-  const std::vector<int64_t> limits = limits_of_ranks(layout, limit);
-  const double first = 1 + layout.measured->first_microbatch_excess;
-  const std::vector<HeldAtOnce> moments = fullest_moments(compute);
-  const std::vector<int64_t> for_weight = kept_for_weight(context, layout);
-  return {std::make_shared<SplitMemory>(*bytes, units, for_weight, placement, layout.speeds(),
-                                        moments, limits, first),
-          std::make_shared<SplitRecompute>(bytes, units, for_weight, context.inputs.model.layers,
-                                           placement, layout.speeds(), moments, limits),
+  return {split_memory(context, layout, limit, compute),
+          std::make_shared<SplitRecompute>(
+              context.bytes(layout), recompute_choices(context, layout),
+              kept_for_weight(context, layout), context.inputs.model.layers, placement(compute),
+              layout.speeds(), fullest_moments(compute), limits_of_ranks(layout, limit)),
           nullptr};
 }
 
@@ -50,9 +66,11 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
   if (!layout.schedule || layout.branches || !costs.all_linked() ||
       is_whole_chain(layout, costs, limit))
     return nullptr;
-  const bool recomputes = layers_recompute(context, limit);
+  const bool recomputes = units_recompute(context, limit);
   const int64_t units = costs.units();
-  if (!recomputes && layout.stages() * units * units > most_stage_pairs) return nullptr;
+  if (!(recomputes && context.inputs.model.layers) &&
+      layout.stages() * units * units > most_stage_pairs)
+    return nullptr;
   const Placement placement = penstock::placement(compute);
   const SplitTimes times(costs, placement, layout.speeds());
   const bool posts = posts_when_reached(context.inputs.network.link());
@@ -69,6 +87,28 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
     recompute = std::make_shared<const WholeRecompute>(placement, layout.speeds());
   return std::make_shared<const SharedUnits>(times, paths, std::move(recompute),
                                              1 + layout.measured->first_microbatch_excess);
+}
+
+SplitNeeds layout_needs(const LayoutContext& context, const PipelineLayout& layout,
+                        const MemoryLimit& limit, const Program& compute, const ChainCosts& costs,
+                        const SharedUnits* shared) {
+  SplitNeeds needs{.seconds = shared ? shared->step_s() : 0, .bytes = 0};
+  if (!units_recompute(context, limit) || layout.branches || !costs.all_linked()) return needs;
+  const SplitTimes times(costs, placement(compute), layout.speeds());
+  const std::vector<std::vector<Times>> alone =
+      shared ? std::vector<std::vector<Times>>()
+             : own_paths(times, static_cast<int>(layout.microbatches));
+  Times mean(times.size(), 0.0);
+  for (size_t rank = 0; rank < static_cast<size_t>(layout.ranks); ++rank) {
+    const Times& path = shared ? shared->path(rank) : alone[rank].front();
+    const double share = layout.speeds().relative()[rank] / layout.speeds().together();
+    for (size_t time = 0; time < mean.size(); ++time) mean[time] += share * path[time];
+  }
+  const SplitNeeds priced =
+      needs_of_all(times, *split_memory(context, layout, limit, compute), mean);
+  needs.seconds = std::max(needs.seconds, priced.seconds);
+  needs.bytes = priced.bytes;
+  return needs;
 }
 
 std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,

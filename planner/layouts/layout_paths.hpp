@@ -10,13 +10,18 @@
 
 namespace penstock {
 
-/// `compute`: actions of the layout; `costs` as layout_splits() takes them. Knows what layers
-/// recompute, and takes other units to keep all. Null where bounds of first parts of splits say as
-/// much, or where it would take too long to make.
+/// `compute`: actions of the layout; `costs` as layout_splits() takes them. Null where bounds of
+/// first parts of splits say as much, or where it would take too long to make.
 std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const MemoryLimit& limit, const Program& compute,
                                                 const ChainCosts& costs);
+
+/// What every split of the layout needs, by what is known of shared units, which may be null, and
+/// by the memory of all ranks together.
+SplitNeeds layout_needs(const LayoutContext& context, const PipelineLayout& layout,
+                        const MemoryLimit& limit, const Program& compute, const ChainCosts& costs,
+                        const SharedUnits* shared);
 
 /// The paths of the layout's program, where they say more than `splits` of those much like
 /// `begins`: not where ranks of that one recompute and the chain joins units. Null otherwise.

@@ -79,8 +79,8 @@ LayoutSpace::LayoutSpace(const LayoutContext& context, const PipelineLayout& lay
     load_.push_back(std::max(device_s, costs.host_s[unit]));
   }
   shared_ = shared_units(context, layout, limit_, compute, costs);
-  splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs),
-                          shared_ ? shared_->step_s() : 0);
+  const SplitNeeds needs = layout_needs(context, layout, limit_, compute, costs, shared_.get());
+  splits_ = layout_splits(context, layout, placement_, limit_, std::move(costs), needs);
 }
 
 std::vector<int> LayoutSpace::proposal(int number) const {

@@ -110,7 +110,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs,
-                                                double least_s) {
+                                                SplitNeeds least) {
   if (layout.branches)
     return std::make_unique<DownsetSpace>(costs, context.branches, placement, layout.speeds());
   const auto bytes = context.bytes(layout);
@@ -124,23 +124,23 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
     return std::make_unique<ChainSpace>(
         ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held,
                    std::move(recompute)),
-        ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit)));
+        ChainMemory(bytes, layout.ranks, held, may_recompute(context, limit)), least);
   }
   std::optional<PlacedSpace::Recompute> recompute;
   if (may_recompute(context, limit))
     recompute = {limit.max_bytes, recompute_bound(layout, recompute_choices(context, layout))};
   return std::make_unique<PlacedSpace>(std::move(costs), bytes, placement, layout.speeds(),
-                                       limit.reserved_bytes, std::move(recompute), least_s);
+                                       limit.reserved_bytes, std::move(recompute), least);
 }
 
 /// For `adaptive`, with what is known of any order of actions.
 std::unique_ptr<const SplitSpace> order_splits(const LayoutContext& context,
                                                const PipelineLayout& layout,
                                                const Placement& placement, const MemoryLimit& limit,
-                                               ChainCosts costs, double least_s) {
+                                               ChainCosts costs, SplitNeeds least) {
   if (layout.schedule || layout.branches || !costs.all_linked())
-    return device_splits(context, layout, placement, limit, std::move(costs), least_s);
-  auto prefixes = device_splits(context, layout, placement, limit, costs, least_s);
+    return device_splits(context, layout, placement, limit, std::move(costs), least);
+  auto prefixes = device_splits(context, layout, placement, limit, costs, least);
   return std::make_unique<OrderSpace>(std::move(prefixes), std::move(costs), placement,
                                       layout.speeds());
 }
@@ -167,13 +167,13 @@ std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs,
-                                                double least_s) {
+                                                SplitNeeds least) {
   if (!has_hosts(costs))
-    return order_splits(context, layout, placement, limit, std::move(costs), least_s);
+    return order_splits(context, layout, placement, limit, std::move(costs), least);
   WorkSums hosts(costs, placement.microbatches,
                  layout.branches ? context.branches->grown() : WorkSums::prefixes(costs.units()));
   return std::make_unique<LaunchSpace>(
-      order_splits(context, layout, placement, limit, std::move(costs), least_s), std::move(hosts),
+      order_splits(context, layout, placement, limit, std::move(costs), least), std::move(hosts),
       placement);
 }
 

@@ -43,12 +43,12 @@ bool may_recompute(const LayoutContext& context, const MemoryLimit& limit);
 bool is_whole_chain(const PipelineLayout& layout, const ChainCosts& costs,
                     const MemoryLimit& limit);
 
-/// `costs` as above, for the schedule's backwards. No split is faster than `least_s`.
+/// `costs` as above, for the schedule's backwards. No split takes less than `least`.
 std::unique_ptr<const SplitSpace> layout_splits(const LayoutContext& context,
                                                 const PipelineLayout& layout,
                                                 const Placement& placement,
                                                 const MemoryLimit& limit, ChainCosts costs,
-                                                double least_s);
+                                                SplitNeeds least);
 
 /// Does each rank hold what it needs without recompute? Not of branches.
 bool keeps_all(const SplitSpace& splits, const std::vector<int>& begins, const MemoryLimit& limit);

@@ -126,7 +126,7 @@ void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measure
       }
       StageBytes& bytes = table.at(begin, unit + 1);
       bytes.per_microbatch = stage.saved_bytes;
-      bytes.given = stage.least_bytes;
+      bytes.given = std::min(stage.least_bytes, stage.saved_bytes);
       if (model_.layers) bytes.given = std::max(bytes.given, stage.saved_bytes - stage.freed_bytes);
       bytes.received = stage.received_bytes;
     }

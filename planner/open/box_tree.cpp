@@ -39,8 +39,8 @@ Division widest(const Ranges& begins, const std::vector<double>& means) {
 
 }  // namespace
 
-BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order,
-                 int threads, std::function<bool()> stop)
+BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, SplitNeeds least,
+                 const SplitOrder& order, int threads, std::function<bool()> stop)
     : bounds_(std::move(paths)),
       choice_(bounds_.paths().ranks(), bounds_.paths().times().stages()),
       least_(least),
@@ -141,8 +141,8 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   if (!node->box.begins.single()) split = near(*node, aim(incumbent).enough_s);
   if (node->number == 0 && !node->box.begins.single() && PartTree::applies_to(bounds_.paths()))
     parts_ = std::make_unique<PartTree>(bounds_.shared_paths(), node->box,
-                                        Least{node->bound_s, least_.bytes}, node->mixture->paths,
-                                        order_);
+                                        SplitNeeds{node->bound_s, least_.bytes},
+                                        node->mixture->paths, order_);
   enqueue(std::move(node), incumbent);
   return split;
 }

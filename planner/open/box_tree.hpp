@@ -20,10 +20,9 @@ namespace penstock {
 
 class BoxTree : public OpenSplits {
  public:
-  using Least = PartTree::Least;
   /// No split of the whole space takes less than `least`. Boxes are bounded on so many threads, and
   /// are the same for any number; none once these ask `stop`, which may be empty, and it says so.
-  BoxTree(std::shared_ptr<const ProgramPaths> paths, Least least, const SplitOrder& order,
+  BoxTree(std::shared_ptr<const ProgramPaths> paths, SplitNeeds least, const SplitOrder& order,
           int threads, std::function<bool()> stop = {});
 
   bool empty() const override { return by_parts() ? parts_->empty() : queue_.empty(); }
@@ -67,7 +66,7 @@ class BoxTree : public OpenSplits {
 
   const BoxBound bounds_;
   DivisionChoice choice_;
-  const Least least_;
+  const SplitNeeds least_;
   const SplitOrder order_;
   const int threads_;
   const std::function<bool()> stop_;

@@ -20,7 +20,7 @@ bool PartTree::applies_to(const ProgramPaths& paths) {
          StagedPaths(paths).most_crossing() <= most_crossing_edges;
 }
 
-PartTree::PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Least least,
+PartTree::PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, SplitNeeds least,
                    const BoxBound::PathMixture& mixture, const SplitOrder& order)
     : paths_(std::move(paths)),
       staged_(*paths_),

@@ -18,13 +18,9 @@ namespace penstock {
 
 class PartTree : public OpenSplits {
  public:
-  /// No split of the box takes less than that.
-  struct Least {
-    double seconds = 0;
-    int64_t bytes = 0;
-  };
-  /// Splits outside of the box are not looked for; `mixture`: that bounds them about best.
-  PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, Least least,
+  /// No split of the box takes less than `least`. Those outside of it are not looked for;
+  /// `mixture`: that bounds them about best.
+  PartTree(std::shared_ptr<const ProgramPaths> paths, SplitBox box, SplitNeeds least,
            const BoxBound::PathMixture& mixture, const SplitOrder& order);
   /// Do few enough edges cross, and fits whatever ranks hold?
   static bool applies_to(const ProgramPaths& paths);
@@ -73,7 +69,7 @@ class PartTree : public OpenSplits {
   const std::shared_ptr<const ProgramPaths> paths_;
   const StagedPaths staged_;
   const SplitBox box_;
-  const Least least_;
+  const SplitNeeds least_;
   const SplitOrder order_;
   double more_s_ = 0;  // that a split may take for having the part that beats its own
   std::vector<PartBorder> firsts_, lasts_;                    // by the cut

@@ -12,6 +12,10 @@ namespace {
 constexpr double never = std::numeric_limits<double>::infinity();
 /// Relative: sums along the chain are differences of larger ones.
 constexpr double sum_rounding = 1e-9;
+/// Prices of memory that are tried: with the first, all of it is worth so much of a step, each
+/// further one is so many times the one before, and then it is halved between those about the best.
+constexpr double first_price = 1.0 / 1024, price_ratio = 2;
+constexpr int most_prices = 16, halvings = 8;
 
 /// For each of `count` places the least of the values at [place + from, place + to], of those that
 /// there are; both ends ascend with the place, so a value that is no less than a later one is
@@ -111,6 +115,47 @@ void LeastSplit::narrow(SplitBox& box, double most) const {
       return least;
     });
   }
+}
+
+namespace {
+
+/// Of the fullest rank: the mean of all when each recomputes all that it can.
+int64_t least_bytes(const SplitTimes& times, const SplitMemory& memory) {
+  const SplitMemory::Priced left(memory, memory.of_all_ranks(1, /*all_freed=*/true));
+  const double excess = LeastSplit(times, Times(times.size(), 0.0), times.all(), &left).sum() -
+                        sum_rounding * left.prices().limit;
+  return memory.most_bytes() + static_cast<int64_t>(std::floor(excess / memory.ranks()));
+}
+
+}  // namespace
+
+/// The sum is concave in the price: it rises up to the best one.
+SplitNeeds needs_of_all(const SplitTimes& times, const SplitMemory& memory, const Times& path) {
+  const SplitBox all = times.all();
+  const std::vector<double> longer = memory.longer(times, path);
+  SplitNeeds needs{LeastSplit(times, path, all).sum(), least_bytes(times, memory)};
+  const auto is_better = [&](double byte) {
+    MemoryPrices prices = memory.of_all_ranks(byte, /*all_freed=*/false);
+    prices.second = longer;
+    const SplitMemory::Priced priced(memory, prices);
+    const double seconds = LeastSplit(times, path, all, &priced).sum();
+    const bool better = seconds > needs.seconds;
+    if (better) needs.seconds = seconds;
+    return better;
+  };
+  double price = first_price * needs.seconds / memory.of_all_ranks(1, true).limit;
+  if (!is_better(price)) return needs;
+  for (int tried = 1; tried < most_prices && is_better(price * price_ratio); ++tried)
+    price *= price_ratio;
+  double step = price_ratio;
+  for (int i = 0; i < halvings; ++i) {
+    step = std::sqrt(step);
+    if (is_better(price * step))
+      price *= step;
+    else if (is_better(price / step))
+      price /= step;
+  }
+  return needs;
 }
 
 }  // namespace penstock

@@ -1,5 +1,5 @@
 // The split of a box for which a weighted sum of its times is least, by a dynamic programme over
-// where stages begin, in stages x units steps.
+// where stages begin, in stages x units steps; and what splits need at least.
 #pragma once
 
 #include <vector>
@@ -40,5 +40,11 @@ class LeastSplit {
   std::vector<int> begins_;
   double sum_ = 0;
 };
+
+/// What every split needs with which ranks fit: they are no faster than the mean of a path through
+/// each rank, however backwards are made longer to pay for memory at one price, the same for all;
+/// and the fullest holds no less than they do in the mean when each of them recomputes all that it
+/// can. `path`: the weights of the mean, with the least sum where any split fits.
+SplitNeeds needs_of_all(const SplitTimes& times, const SplitMemory& memory, const Times& path);
 
 }  // namespace penstock

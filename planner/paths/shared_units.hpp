@@ -29,6 +29,8 @@ class SharedUnits {
               std::shared_ptr<const WholeRecompute> recompute, double first);
 
   const WholeRecompute& recompute() const { return *recompute_; }
+  /// The weights of the first of a rank's paths.
+  const Times& path(size_t rank) const { return paths_[rank].front().weights; }
 
   /// No split is faster; infinite where none fits.
   double step_s() const;

@@ -19,14 +19,15 @@ double mean(const std::vector<double>& sums, const Places& places) {
 }  // namespace
 
 bool MemoryPrices::any(size_t stage) const {
-  return own[stage] != 0 || saved[stage] != 0 || for_weight[stage] != 0 || unit[stage] != 0 ||
-         second[stage] != 0 || whole[stage] != 0;
+  return own[stage] != 0 || saved[stage] != 0 || given[stage] != 0 || for_weight[stage] != 0 ||
+         unit[stage] != 0 || second[stage] != 0 || whole[stage] != 0;
 }
 
 void MemoryPrices::add(const MemoryPrices& other, double times) {
   for (size_t s = 0; s < own.size(); ++s) {
     own[s] += times * other.own[s];
     saved[s] += times * other.saved[s];
+    given[s] += times * other.given[s];
     for_weight[s] += times * other.for_weight[s];
     unit[s] += times * other.unit[s];
     whole[s] += times * other.whole[s];
@@ -56,6 +57,8 @@ SplitMemory::SplitMemory(const StageTable& bytes, const std::vector<LayerChoices
   own_ = sums_of(bytes, [&](const StageBytes& of) { return of.always - (alone ? 0 : of.common); });
   saved_ = sums_of(
       bytes, [&](const StageBytes& of) { return of.per_microbatch - (alone ? 0 : of.received); });
+  given_ =
+      sums_of(bytes, [&](const StageBytes& of) { return of.given - (alone ? 0 : of.received); });
   for_weight_.until.assign(units_ + 1, 0.0);
   for (size_t unit = 0; unit < for_weight.size(); ++unit)
     for_weight_.until[unit + 1] = for_weight_.until[unit] + static_cast<double>(for_weight[unit]);
@@ -114,6 +117,7 @@ SplitMemory::Priced::Priced(const SplitMemory& memory, const MemoryPrices& price
       for (size_t unit = 0; unit <= units; ++unit)
         sums[unit] += prices.own[s] * (memory.own_.*at)[unit] +
                       prices.saved[s] * (memory.saved_.*at)[unit] +
+                      prices.given[s] * (memory.given_.*at)[unit] +
                       prices.for_weight[s] * (memory.for_weight_.*at)[unit] +
                       prices.unit[s] * static_cast<double>(unit);
       return sums;
@@ -165,8 +169,8 @@ std::vector<SplitMemory::Mean> SplitMemory::means(const std::vector<Places>& beg
     for (const auto& [unit, share] : begins[s]) shares[static_cast<size_t>(unit)] += share;
     for (const auto& [unit, share] : until) shares[static_cast<size_t>(unit)] -= share;
     std::partial_sum(shares.begin(), shares.end(), shares.begin());
-    means.push_back(
-        {of(own_), of(saved_), of(for_weight_), most_freed(shares, seconds[s] * speed_[s])});
+    means.push_back({of(own_), of(saved_), of(given_), of(for_weight_),
+                     most_freed(shares, seconds[s] * speed_[s])});
   }
   return means;
 }
@@ -177,8 +181,7 @@ double SplitMemory::excess(const HeldAtOnce& moment, const std::vector<Mean>& me
   for (size_t s = 0; s < means.size(); ++s) {
     if (rank_of_stage_[s] != moment.rank) continue;
     const Mean& of = means[s];
-    excess +=
-        of.own + moment.held[s] * (of.saved - of.freed.bytes) + moment.left[s] * of.for_weight;
+    excess += of.own + moment.held[s] * of.kept() + moment.left[s] * of.for_weight;
   }
   return excess;
 }
@@ -191,7 +194,7 @@ MemoryPrices SplitMemory::prices(const HeldAtOnce& moment, const std::vector<Mea
   prices.rank = moment.rank;
   double largest = 0;  // bytes for a second
   for (size_t s = 0; s < means.size(); ++s) {
-    if (rank_of_stage_[s] != moment.rank) continue;
+    if (rank_of_stage_[s] != moment.rank || means[s].all_freed()) continue;
     prices.second[s] = moment.held[s] * means[s].freed.per_second * speed_[s];
     largest = std::max(largest, prices.second[s]);
   }
@@ -200,7 +203,7 @@ MemoryPrices SplitMemory::prices(const HeldAtOnce& moment, const std::vector<Mea
   for (size_t s = 0; s < means.size(); ++s) {
     if (rank_of_stage_[s] != moment.rank) continue;
     prices.own[s] = byte;
-    prices.saved[s] = byte * moment.held[s];
+    (means[s].all_freed() ? prices.given : prices.saved)[s] = byte * moment.held[s];
     prices.for_weight[s] = byte * moment.left[s];
     prices.second[s] *= byte;
   }
@@ -229,6 +232,26 @@ std::vector<MemoryPrices> SplitMemory::broken(const std::vector<Places>& begins,
     if (byte * worst[rank] > owed[rank] + paid_within * most) broken.push_back(std::move(prices));
   }
   return broken;
+}
+
+MemoryPrices SplitMemory::of_all_ranks(double byte, bool all_freed) const {
+  std::vector<const HeldAtOnce*> fullest(limits_.size(), nullptr);
+  const auto held = [](const HeldAtOnce& moment) {
+    return std::accumulate(moment.held.begin(), moment.held.end(), 0);
+  };
+  for (const HeldAtOnce& moment : moments_) {
+    const HeldAtOnce*& most = fullest[static_cast<size_t>(moment.rank)];
+    if (!most || held(moment) > held(*most)) most = &moment;
+  }
+  MemoryPrices prices(rank_of_stage_.size());
+  for (size_t s = 0; s < rank_of_stage_.size(); ++s) {
+    const HeldAtOnce& moment = *fullest[static_cast<size_t>(rank_of_stage_[s])];
+    prices.own[s] = byte;
+    (all_freed ? prices.given : prices.saved)[s] = byte * moment.held[s];
+    prices.for_weight[s] = byte * moment.left[s];
+  }
+  for (const int64_t limit : limits_) prices.limit += byte * static_cast<double>(limit);
+  return prices;
 }
 
 }  // namespace penstock

@@ -5,8 +5,9 @@
 //
 //   sum of own(s) + held(s) x (saved(s) - freed(s)) + left(s) x for_weight(s)
 //
-// bytes or more, and units free by recompute what their choices say. So for any prices a(s) >= 0 of
-// seconds that the backwards of a stage take longer, x(s) each,
+// bytes or more, and units free by recompute what their choices say, but never what a stage keeps
+// that recomputes all: given(s). So for any prices a(s) >= 0 of seconds that the backwards of a
+// stage take longer, x(s) each,
 //
 //   sum of a(s) x(s) >= sum of own(s) + held(s) x saved(s) + left(s) x for_weight(s) - limit
 //                       + sum over units of the stage, the least over choices of
@@ -17,6 +18,7 @@
 // stages, like the lengths of paths (split_times.hpp).
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -29,16 +31,22 @@ namespace penstock {
 /// Relative: prices that are paid all but so much are, with the solver's tolerance.
 inline constexpr double paid_within = 1e-6;
 
-/// Prices by stage: of a byte of its own, of one of each microbatch, of a unit, of a second of its
-/// backward; of the last, `whole` is what whole units ask for (whole_recompute.hpp). `limit` is
-/// taken off for what fits.
+/// Prices by stage: of a byte of its own, of one of each microbatch, of one of those that it keeps
+/// whatever it recomputes, of one for W, of a unit, of a second of its backward; of the last,
+/// `whole` is what whole units ask for (whole_recompute.hpp). `limit` is taken off for what fits.
 struct MemoryPrices {
-  std::vector<double> own, saved, for_weight, unit, second, whole;
+  std::vector<double> own, saved, given, for_weight, unit, second, whole;
   double limit = 0;
   int rank = -1;  // whose memory they are of, where it is one's
 
   explicit MemoryPrices(size_t stages)
-      : own(stages, 0.0), saved(own), for_weight(own), unit(own), second(own), whole(own) {}
+      : own(stages, 0.0),
+        saved(own),
+        given(own),
+        for_weight(own),
+        unit(own),
+        second(own),
+        whole(own) {}
   bool any(size_t stage) const;
   /// All but those of seconds.
   void add(const MemoryPrices& other, double times);
@@ -55,6 +63,9 @@ class SplitMemory {
               std::vector<int64_t> limits, double first);
 
   int stages() const { return static_cast<int>(rank_of_stage_.size()); }
+  int ranks() const { return static_cast<int>(limits_.size()); }
+  /// That any rank may hold.
+  int64_t most_bytes() const { return *std::ranges::max_element(limits_); }
 
   /// By how much a path of those weights is longer for each second that a stage's backwards are.
   std::vector<double> longer(const SplitTimes& times, const Times& path) const;
@@ -88,6 +99,10 @@ class SplitMemory {
                                    const std::vector<double>& seconds,
                                    const std::vector<double>& owed, double most) const;
 
+  /// A price of the bytes of all ranks, each when it holds most microbatches; `all_freed`: of those
+  /// that are left when all that can be recomputed is.
+  MemoryPrices of_all_ranks(double byte, bool all_freed) const;
+
  private:
   struct Step {
     size_t unit;
@@ -102,8 +117,12 @@ class SplitMemory {
   };
   /// Bytes of a stage in a mixture.
   struct Mean {
-    double own, saved, for_weight;
+    double own, saved, given, for_weight;
     Freed freed;
+
+    double kept() const { return std::max(given, saved - freed.bytes); }
+    /// By more than sums are rounded: else prices of what is freed say more about other mixtures.
+    bool all_freed() const { return given > saved - freed.bytes + 1; }
   };
   Freed most_freed(const std::vector<double>& shares, double seconds) const;
   std::vector<Mean> means(const std::vector<std::vector<SplitTimes::Place>>& begins,
@@ -117,7 +136,7 @@ class SplitMemory {
   int microbatches_;
   size_t units_;
   std::vector<Step> steps_;  // the cheapest bytes first
-  Sums own_, saved_, for_weight_;
+  Sums own_, saved_, given_, for_weight_;
   std::vector<HeldAtOnce> moments_;
   std::vector<int64_t> limits_;
   double first_;

@@ -1,6 +1,8 @@
 #include "planner/paths/split_recompute.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -63,26 +65,59 @@ std::optional<SplitRecompute::Option> SplitRecompute::cheapest(
   return found(rank, intervals(rank, begins), prices);
 }
 
-/// More than fits when the rank holds most, where its stages free so much of a microbatch.
-int64_t SplitRecompute::excess(size_t rank, const Intervals& stages,
-                               const std::vector<int64_t>& freed) const {
-  const bool alone = placement_.one_stage_per_rank();
-  int64_t most = 0;
-  for (const HeldAtOnce& moment : moments_[rank]) {
-    int64_t bytes = 0;
-    for (size_t i = 0; i < stages_[rank].size(); ++i) {
-      const size_t stage = stages_[rank][i];
+/// What a rank of certain stages holds at its moments.
+class SplitRecompute::Holding {
+ public:
+  Holding(const SplitRecompute& of, size_t rank, const Intervals& stages) {
+    for (const HeldAtOnce& moment : of.moments_[rank]) add(of, rank, stages, moment);
+  }
+
+  /// More than fits when the rank holds most, where its stages free so much of a microbatch.
+  int64_t excess(const std::vector<int64_t>& freed) const {
+    int64_t most = std::numeric_limits<int64_t>::min();
+    for (const Moment& moment : moments_)
+      most = std::max(most, std::inner_product(freed.begin(), freed.end(), moment.held.begin(),
+                                               moment.excess, std::minus<>(), std::multiplies<>()));
+    return most;
+  }
+  /// Products in a sum as above.
+  int64_t products() const {
+    return moments_.empty() ? 0
+                            : static_cast<int64_t>(moments_.size() * moments_.front().held.size());
+  }
+
+ private:
+  struct Moment {
+    int64_t excess;             // where nothing is freed
+    std::vector<int64_t> held;  // by stage of the rank
+    /// Is there always as much too much then as at another moment?
+    bool covers(const Moment& other) const {
+      return excess >= other.excess && std::ranges::equal(held, other.held, std::less_equal<>());
+    }
+  };
+
+  void add(const SplitRecompute& of, size_t rank, const Intervals& stages,
+           const HeldAtOnce& moment) {
+    const bool alone = of.placement_.one_stage_per_rank();
+    Moment one{-of.limits_[rank], {}};
+    for (size_t i = 0; i < of.stages_[rank].size(); ++i) {
+      const size_t stage = of.stages_[rank][i];
       const auto begin = static_cast<size_t>(stages[2 * i]);
       const auto end = static_cast<size_t>(stages[2 * i + 1]);
-      const StageBytes& of = bytes_->at(stages[2 * i], stages[2 * i + 1]);
-      const int64_t shared = alone ? 0 : of.common + moment.held[stage] * of.received;
-      bytes += of.kept(moment.held[stage]) - shared - moment.held[stage] * freed[i] +
-               moment.left[stage] * (for_weight_[end] - for_weight_[begin]);
+      const StageBytes& bytes = of.bytes_->at(stages[2 * i], stages[2 * i + 1]);
+      const int64_t shared = alone ? 0 : bytes.common + moment.held[stage] * bytes.received;
+      one.excess += bytes.kept(moment.held[stage]) - shared +
+                    moment.left[stage] * (of.for_weight_[end] - of.for_weight_[begin]);
+      one.held.push_back(moment.held[stage]);
     }
-    most = std::max(most, bytes);
+    if (std::ranges::any_of(moments_, [&](const Moment& known) { return known.covers(one); }))
+      return;
+    std::erase_if(moments_, [&](const Moment& known) { return one.covers(known); });
+    moments_.push_back(std::move(one));
   }
-  return most - limits_[rank];
-}
+
+  std::vector<Moment> moments_;
+};
 
 bool SplitRecompute::lengthen(size_t rank, const std::vector<int>& begins,
                               const std::vector<int>& choices,
@@ -102,7 +137,7 @@ bool SplitRecompute::lengthen(size_t rank, const std::vector<int>& begins,
     }
     longer_s[stages_[rank][i]] = sum_s / speeds_.relative()[rank];
   }
-  return excess(rank, stages, freed) + working <= 0;
+  return Holding(*this, rank, stages).excess(freed) + working <= 0;
 }
 
 /// Choices of units [begin, end) but for those that free no more than others that take no longer,
@@ -134,7 +169,13 @@ std::optional<std::vector<SplitRecompute::Chosen>> SplitRecompute::of_units(int 
 class SplitRecompute::Combining {
  public:
   Combining(const SplitRecompute& of, size_t rank, Intervals stages, int64_t most)
-      : of_(of), rank_(rank), stages_(std::move(stages)), most_(most), taken_(stages_.size() / 2) {}
+      : of_(of),
+        rank_(rank),
+        stages_(std::move(stages)),
+        holding_(of, rank, stages_),
+        most_(most),
+        taken_(stages_.size() / 2),
+        freed_(taken_.size()) {}
 
   std::optional<std::vector<Option>> run() {
     for (size_t i = 0; i < taken_.size(); ++i) {
@@ -143,16 +184,16 @@ class SplitRecompute::Combining {
       all_.push_back(std::move(*of_stage));
     }
     combine(0);
-    if (tried_ > most_) return std::nullopt;
+    if (products_ > most_) return std::nullopt;
     return std::move(options_);
   }
-  int64_t tried() const { return tried_; }
+  int64_t products() const { return products_; }
 
  private:
-  bool fits() const {
-    std::vector<int64_t> freed;
-    for (size_t i = 0; i < taken_.size(); ++i) freed.push_back(all_[i][taken_[i]].bytes);
-    return of_.excess(rank_, stages_, freed) <= 0;
+  bool fits() {
+    products_ += holding_.products();
+    for (size_t i = 0; i < taken_.size(); ++i) freed_[i] = all_[i][taken_[i]].bytes;
+    return holding_.excess(freed_) <= 0;
   }
 
   /// Does it not fit with less in any stage?
@@ -171,14 +212,15 @@ class SplitRecompute::Combining {
   void combine(size_t i) {
     if (i + 1 == taken_.size()) return take();
     if (i + 2 == taken_.size()) taken_.back() = all_.back().size() - 1;
-    for (taken_[i] = 0; taken_[i] < all_[i].size() && tried_ <= most_; ++taken_[i]) combine(i + 1);
+    for (taken_[i] = 0; taken_[i] < all_[i].size() && products_ <= most_; ++taken_[i])
+      combine(i + 1);
   }
 
   void take() {
     size_t& last = taken_.back();
     if (taken_.size() == 1) last = all_.back().size() - 1;
-    if (++tried_; !fits()) return;
-    for (; last > 0; ++tried_) {
+    if (!fits()) return;
+    while (last > 0) {
       --last;
       if (fits()) continue;
       ++last;
@@ -200,18 +242,20 @@ class SplitRecompute::Combining {
   const SplitRecompute& of_;
   const size_t rank_;
   const Intervals stages_;
+  const Holding holding_;
   const int64_t most_;
   std::vector<std::vector<Chosen>> all_;  // by stage
   std::vector<size_t> taken_;             // likewise
+  std::vector<int64_t> freed_;            // by what was tried last
   std::vector<Option> options_;
-  int64_t tried_ = 0;
+  int64_t products_ = 0;
 };
 
 std::optional<std::vector<SplitRecompute::Option>> SplitRecompute::options(
-    size_t rank, const std::vector<int>& begins, int64_t most, int64_t& tried) const {
+    size_t rank, const std::vector<int>& begins, int64_t most, int64_t& products) const {
   Combining combining(*this, rank, intervals(rank, begins), most);
   auto options = combining.run();
-  tried += combining.tried();
+  products += combining.products();
   return options;
 }
 
@@ -250,8 +294,8 @@ std::optional<SplitRecompute::Option> SplitRecompute::found(
   Option option{std::vector<double>(stages_[rank].size(), 0.0), std::vector<int>(units.size(), -1)};
   std::vector<int64_t> freed_of(stages_[rank].size(), 0);
   int64_t freed = 0;
-  for (int64_t more = excess(rank, stages, freed_of); more > 0;
-       more = excess(rank, stages, freed_of)) {
+  const Holding holding(*this, rank, stages);
+  for (int64_t more = holding.excess(freed_of); more > 0; more = holding.excess(freed_of)) {
     if (freed >= most) return std::nullopt;
     option.choices = chosen(choices, std::min(most, freed + more));
     std::ranges::fill(option.longer_s, 0.0);

@@ -38,9 +38,9 @@ class SplitRecompute {
     std::vector<int> choices;
   };
   /// All with which the rank fits, but for those that take no less in any stage than another one;
-  /// absent where more than `most` have to be tried. Adds those that were to `tried`.
+  /// absent where finding them takes more than so many products. Adds how many it took.
   std::optional<std::vector<Option>> options(size_t rank, const std::vector<int>& begins,
-                                             int64_t most, int64_t& tried) const;
+                                             int64_t most, int64_t& products) const;
   /// The one that costs least where a second of each stage's backward has a price; absent where the
   /// rank does not fit. Of large ranks only about that.
   std::optional<Option> cheapest(size_t rank, const std::vector<int>& begins,
@@ -58,12 +58,12 @@ class SplitRecompute {
     int64_t bytes;
     std::vector<int> choices;
   };
+  class Holding;
   class Combining;
   Intervals intervals(size_t rank, const std::vector<int>& begins) const;
   std::optional<std::vector<Chosen>> of_units(int begin, int end, int64_t most) const;
   std::optional<Option> found(size_t rank, const Intervals& stages,
                               const std::vector<double>& prices) const;
-  int64_t excess(size_t rank, const Intervals& stages, const std::vector<int64_t>& freed) const;
   std::vector<int> chosen(const std::vector<LayerChoices>& units, int64_t bytes) const;
 
   std::shared_ptr<const StageTable> bytes_;

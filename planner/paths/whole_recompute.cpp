@@ -16,6 +16,15 @@ constexpr int most_units = 32, most_dealt = 300;
 /// Nodes of a knapsack; its bound holds if there are more.
 constexpr int most_tree_nodes = 200;
 
+/// But for those that free no more than others that take no longer; the shortest first.
+LayerChoices best_of(LayerChoices all) {
+  std::ranges::sort(all);
+  LayerChoices best;
+  for (const LayerChoice& one : all)
+    if (best.empty() || one.bytes > best.back().bytes) best.push_back(one);
+  return best;
+}
+
 }  // namespace
 
 WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
@@ -41,9 +50,7 @@ WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
     LayerChoices any;
     for (size_t unit = stage; unit < units_.size() - (stages - 1 - stage); ++unit)
       any.insert(any.end(), units_[unit].begin(), units_[unit].end());
-    std::ranges::sort(any);
-    any.erase(std::unique(any.begin(), any.end()), any.end());
-    any_.push_back(std::move(any));
+    any_.push_back(best_of(std::move(any)));
     least_.emplace_back();
     for (int count = 0; count <= static_cast<int>(units_.size() - stages) + 1; ++count)
       least_.back().push_back(least(stage, count));

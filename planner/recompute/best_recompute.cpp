@@ -17,9 +17,9 @@ constexpr double never_s = std::numeric_limits<double>::infinity();
 constexpr double equal_within = 1e-9;
 /// Paths that a solution adds.
 constexpr size_t paths_at_once = 4;
-/// An effort of one has so many actions of a path that is followed, or so many options that were
-/// tried (measured with 16 to 96 stages); the solver's work counts as it is.
-constexpr int actions_for_one = 100, options_for_one = 2;
+/// An effort of one has so many actions of a path that is followed, or so many products in what
+/// options hold (measured with 16 to 96 stages); the work of the solver counts as it is.
+constexpr int actions_for_one = 100, products_for_one = 100;
 
 class RecomputeSearch {
  public:
@@ -87,11 +87,11 @@ class RecomputeSearch {
   /// False: a rank does not fit.
   bool begin(Node& root) {
     add_path(paths_.longest_path(times_));
-    const int64_t most = options_for_one * most_effort_ / paths_.ranks();
+    const int64_t most = products_for_one * most_effort_ / paths_.ranks();
     for (size_t rank = 0; rank < static_cast<size_t>(paths_.ranks()); ++rank) {
-      int64_t tried = 0;
-      auto options = recompute_.options(rank, begins_, most, tried);
-      found_.effort += tried / options_for_one;
+      int64_t products = 0;
+      auto options = recompute_.options(rank, begins_, most, products);
+      found_.effort += products / products_for_one;
       options_.emplace_back();
       root.options.emplace_back();
       all_known_ = all_known_ && options;

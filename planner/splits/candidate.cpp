@@ -270,7 +270,7 @@ void Candidate::follow_boxes() {
   program_ = paths_;
   annealing_effort_ = first_annealing;
   annealing_due_ = first_boxes;
-  const BoxTree::Least least{opened_->splits().min_s(), opened_->splits().min_bytes()};
+  const SplitNeeds least{opened_->splits().min_s(), opened_->splits().min_bytes()};
   open_splits_ =
       std::make_unique<BoxTree>(std::move(paths_), least, order_, search_.threads, search_.stop);
   paths_.reset();

@@ -12,7 +12,8 @@ SplitSpace::Prefix ChainSpace::extend(const Prefix& known, int begin, int end, i
 }
 
 int64_t ChainSpace::min_bytes(const Prefix& known, int begin, int left) const {
-  return left == 0 ? known.bytes : std::max(known.bytes, memory_.suffix(begin, left));
+  if (left == 0) return std::max(known.bytes, least_.bytes);
+  return std::max({known.bytes, memory_.suffix(begin, left), least_.bytes});
 }
 
 }  // namespace penstock

@@ -9,14 +9,14 @@ namespace penstock {
 
 PlacedSpace::PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes,
                          Placement placement, RankSpeeds speeds, std::vector<int64_t> less,
-                         std::optional<Recompute> recompute, double least_s)
+                         std::optional<Recompute> recompute, SplitNeeds least)
     : costs_(std::move(costs)),
       bytes_(std::move(bytes)),
       placement_(std::move(placement)),
       speeds_(std::move(speeds)),
       less_(std::move(less)),
       recompute_(std::move(recompute)),
-      least_s_(least_s),
+      least_(least),
       units_(costs_.units()),
       sums_(costs_, placement_.microbatches, WorkSums::prefixes(units_)),
       choice_(costs_, stages()) {
@@ -200,10 +200,12 @@ double PlacedSpace::min_s(const Prefix& known, int begin, int left) const {
       longest = std::max(longest, suffix_[index(begin, left)] + std::max(0.0, shift));
     }
   }
-  return std::max(longest + known.path.optimizer, least_s_);
+  return std::max(longest + known.path.optimizer, least_.seconds);
 }
 
-int64_t PlacedSpace::min_bytes(const Prefix& known, int, int) const { return known.bytes; }
+int64_t PlacedSpace::min_bytes(const Prefix& known, int, int) const {
+  return std::max(known.bytes, least_.bytes);
+}
 
 double PlacedSpace::split_s(const std::vector<int>& begins) const {
   Prefix known;

@@ -40,10 +40,10 @@ class PlacedSpace : public SplitSpace {
   };
   /// Backwards in two parts where `costs.weight_s` is not empty. Without `recompute` no rank does.
   /// `costs` are for the fastest rank; `less`: how much less each rank may hold than those that may
-  /// hold most (MemoryLimit), empty: all the same. No split is faster than `least_s`.
+  /// hold most (MemoryLimit), empty: all the same. No split takes less than `least`.
   PlacedSpace(ChainCosts costs, std::shared_ptr<const StageTable> bytes, Placement placement,
               RankSpeeds speeds, std::vector<int64_t> less = {},
-              std::optional<Recompute> recompute = std::nullopt, double least_s = 0);
+              std::optional<Recompute> recompute = std::nullopt, SplitNeeds least = {});
 
   int units() const override { return units_; }
   int stages() const override { return static_cast<int>(placement_.rank_of_stage.size()); }
@@ -91,7 +91,7 @@ class PlacedSpace : public SplitSpace {
   RankSpeeds speeds_;
   std::vector<int64_t> less_;
   std::optional<Recompute> recompute_;
-  const double least_s_;
+  const SplitNeeds least_;
   int units_;
   bool whole_ = true;  // every cut is linked
   bool heads_;  // a rank begins with its first stage, and what one microbatch passes before counts

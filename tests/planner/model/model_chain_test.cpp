@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "planner/layouts/layout_search.hpp"
 #include "planner/model/stage_tables.hpp"
@@ -180,24 +181,23 @@ TEST_P(EveryModel, TheyHoldWhereReplicasShareOutTheOptimizersState) {
                                 .optimizer_state = OptimizerState::sharded});
 }
 
-bool in_pairs(std::string_view schedule) {
-  return schedule == "interleaved-1f1b" || schedule == "zbv";
-}
-
 TEST_P(EveryModel, TheyHoldWithSoLittleMemoryThatSomeRanksRecompute) {
   PENSTOCK_MODEL(path, GetParam());
   const Model m(path);
   const PlanningInputs inputs = m.inputs();
   int64_t recompute = 0;
-  for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "interleaved-1f1b", "zbv"}) {
+  const std::pair<const char*, int> schedules[] = {
+      {"gpipe", 1},    {"1f1b", 1},     {"zb-h1", 1},           {"zbv", 2},
+      {"adaptive", 1}, {"adaptive", 2}, {"interleaved-1f1b", 2}};
+  for (const auto& [schedule, stages_per_rank] : schedules) {
     PlanRequest request{.schedules = {schedule},
+                        .stages_per_rank = stages_per_rank,
                         .data_parallel = 1,
                         .memory_bytes = INT64_MAX,
                         .objective = PlanObjective::memory,
                         .effort = 1'000'000};
-    if (in_pairs(schedule)) request.stages_per_rank = 2;
     const auto found = LayoutSearch(inputs, m.chain, request, 2).run().best;
-    if (!found && in_pairs(schedule)) continue;  // too few units
+    if (!found && stages_per_rank > 1) continue;  // too few units
     ASSERT_TRUE(found);
     request.objective = PlanObjective::throughput;
     int64_t fit = 0;
@@ -223,6 +223,15 @@ TEST(ModelChain, BoundsCountEachReplicasPartOfTheOptimizersState) {
   };
   EXPECT_GT(always(1), always(2));
   EXPECT_GT(always(2), always(4));
+}
+
+TEST_P(EveryModel, KeepsNoMoreWhereItRecomputes) {
+  PENSTOCK_MODEL(path, GetParam());
+  const Model m(path, true);
+  const StageTable bytes = m.chain.bytes(m.profile, m.profile.microbatches.front());
+  for (int begin = 0; begin < bytes.units(); ++begin)
+    for (int end = begin + 1; end <= bytes.units(); ++end)
+      EXPECT_LE(bytes.at(begin, end).given, bytes.at(begin, end).per_microbatch);
 }
 
 TEST_P(EveryModel, IsKnownAsOneStageWithoutATable) {

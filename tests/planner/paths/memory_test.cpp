@@ -2,9 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ranges>
+#include <vector>
 
 #include "planner/paths/box_bound.hpp"
 #include "planner/paths/full_ranks.hpp"
+#include "planner/paths/least_split.hpp"
+#include "planner/paths/rank_paths.hpp"
 #include "tests/planner/chains.hpp"
 #include "tests/planner/paths/boxes.hpp"
 #include "tests/planner/paths/memory_cases.hpp"
@@ -51,6 +55,39 @@ TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
 }
 
 /// Paths of a split alone, with the least that each rank recomputes.
+/// The mean of a path through each rank.
+Times mean_path(const ProgramPaths& paths) {
+  Times mean(paths.times().size(), 0.0);
+  for (const std::vector<Times>& of_rank : rank_paths(paths))
+    for (size_t time = 0; time < mean.size(); ++time)
+      mean[time] += of_rank.front()[time] / paths.ranks();
+  return mean;
+}
+
+TEST(SplitMemory, NoSplitFitsAndIsFasterThanAllNeed) {
+  int64_t fitting = 0, sharper = 0, sharp = 0, ruled_out = 0;
+  for (const bool rough : {false, true})
+    for_each_memory_case(500, 600, rough, [&](const MemoryCase& one, std::mt19937_64&) {
+      const Times path = mean_path(*one.paths);
+      const SplitNeeds needs = needs_of_all(one.paths->times(), *one.paths->memory(), path);
+      const double least_s = std::ranges::min(one.best_s | std::views::values);
+      EXPECT_LE(needs.seconds, least_s * (1 + rounding));
+      const bool fits = needs.bytes <= one.paths->memory()->most_bytes();
+      ruled_out += !fits;
+      if (least_s == never_s) return;
+      EXPECT_TRUE(fits);
+      ++fitting;
+      const double kept_s = LeastSplit(one.paths->times(), path, one.paths->times().all()).sum();
+      EXPECT_GE(needs.seconds, kept_s * (1 - rounding));
+      sharper += needs.seconds > kept_s * (1 + rounding);
+      sharp += needs.seconds > least_s * 0.9;
+    });
+  EXPECT_GT(fitting, 40);
+  EXPECT_GT(sharper, 3);
+  EXPECT_GT(sharp, 5);
+  EXPECT_GT(ruled_out, 10);
+}
+
 TEST(SplitMemory, NoSplitFitsAndIsFasterThanItsPaths) {
   int64_t fitting = 0, recompute = 0, sharp = 0;
   for_each_memory_case(150, 350, false, [&](const MemoryCase& one, std::mt19937_64&) {
