@@ -16,8 +16,8 @@ namespace {
 
 /// Ranks are doubled so often at most.
 constexpr int max_doublings = 6;
-/// The search for the plan that lacks least may make this part of the effort of the search for a
-/// plan, that for `adaptive`, which simulates most, as much, and each for another request that.
+/// Parts of the effort of the search for a plan: one for the plan that lacks least, as for
+/// `adaptive`, which simulates most; and one for each other request.
 constexpr int64_t share_for_least = 4, share_of_effort = 8;
 
 struct Found {

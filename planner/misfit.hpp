@@ -1,8 +1,6 @@
 // The message for a model that does not fit: by how much, and what would make it fit.
 #pragma once
 
-#include <functional>
-
 #include "base/error.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/search_case.hpp"
