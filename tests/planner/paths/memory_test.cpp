@@ -107,6 +107,28 @@ TEST(SplitMemory, NoSplitFitsAndIsFasterThanItsPaths) {
 }
 
 /// Each two ranks that are full, against all splits of random boxes.
+TEST(SplitRecompute, ListsChoicesForNoMoreThanItIsAllowed) {
+  int64_t listed = 0, stopped = 0;
+  for_each_memory_case(0, 30, false, [&](const MemoryCase& one, std::mt19937_64&) {
+    const SplitRecompute& of = *one.paths->recompute();
+    for (const auto& [begins, step_s] : one.best_s) {
+      for (size_t rank = 0; rank < of.stages().size(); ++rank) {
+        int64_t needed = 0, fewer = 0;
+        const auto options = of.options(rank, begins, INT64_MAX, needed);
+        ASSERT_TRUE(options);
+        // Each of them was found to fit, by a product for each stage.
+        EXPECT_GE(needed, static_cast<int64_t>(options->size() * of.stages()[rank].size()));
+        EXPECT_FALSE(of.options(rank, begins, needed - 1, fewer));
+        EXPECT_LE(fewer, needed);
+        listed += static_cast<int64_t>(options->size());
+        ++stopped;
+      }
+    }
+  });
+  EXPECT_GT(listed, 100);
+  EXPECT_GT(stopped, 100);
+}
+
 TEST(FullRanks, NoSplitTakesLessThanTheySay) {
   int64_t asked = 0, told = 0, alone = 0;
   for_each_memory_case(350, 500, false, [&](const MemoryCase& one, std::mt19937_64& random) {
