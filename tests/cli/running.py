@@ -37,9 +37,12 @@ def running(plan, *options, **variables):
     hung = threading.Timer(120, end_group, [process])
     hung.start()
     try:
-        first = next((line for line in process.stderr if line.startswith("step")), None)
+        lines = [""]
+        while not lines[-1].startswith("step") and (line := process.stderr.readline()):
+            lines.append(line)
         hung.cancel()
-        assert first, f"ended with {process.wait()} before its first step"
+        assert lines[-1].startswith("step"), \
+            f"ended with {process.wait()} before its first step:\n{''.join(lines)}"
         yield process
     finally:
         hung.cancel()
