@@ -31,7 +31,7 @@
 
 namespace penstock {
 
-/// What every split of some takes at least, whatever its ranks recompute.
+/// The least that any split of a space takes, whatever its ranks recompute.
 struct SplitNeeds {
   double seconds = 0;
   int64_t bytes = 0;  // of its fullest rank

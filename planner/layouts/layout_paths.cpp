@@ -27,7 +27,7 @@ bool units_recompute(const LayoutContext& context, const MemoryLimit& limit) {
          context.chain.begins() == context.inputs.units;
 }
 
-/// Of `adaptive`, of which no program is known, the moment when a microbatch turns round.
+/// The program of `adaptive` is not known: for it, the moment when a microbatch turns round.
 std::vector<HeldAtOnce> moments_of(const PipelineLayout& layout, const Program& compute) {
   if (layout.schedule) return fullest_moments(compute);
   std::vector<HeldAtOnce> moments;

@@ -17,8 +17,8 @@ std::shared_ptr<const SharedUnits> shared_units(const LayoutContext& context,
                                                 const MemoryLimit& limit, const Program& compute,
                                                 const ChainCosts& costs);
 
-/// What every split of the layout needs, by what is known of shared units, which may be null, and
-/// by the memory of all ranks together.
+/// The needs of all splits of the layout, by the units that ranks share, which may be null, and by
+/// the memory of all ranks together.
 SplitNeeds layout_needs(const LayoutContext& context, const PipelineLayout& layout,
                         const MemoryLimit& limit, const Program& compute, const ChainCosts& costs,
                         const SharedUnits* shared);

@@ -119,7 +119,7 @@ void LeastSplit::narrow(SplitBox& box, double most) const {
 
 namespace {
 
-/// Of the fullest rank: the mean of all when each recomputes all that it can.
+/// The fullest rank holds no less than the mean of all when each recomputes all that it can.
 int64_t least_bytes(const SplitTimes& times, const SplitMemory& memory) {
   const SplitMemory::Priced left(memory, memory.of_all_ranks(1, /*all_freed=*/true));
   const double excess = LeastSplit(times, Times(times.size(), 0.0), times.all(), &left).sum() -

@@ -41,7 +41,7 @@ class LeastSplit {
   double sum_ = 0;
 };
 
-/// What every split needs with which ranks fit: they are no faster than the mean of a path through
+/// The needs of all splits with which ranks fit: they are no faster than the mean of a path through
 /// each rank, however backwards are made longer to pay for memory at one price, the same for all;
 /// and the fullest holds no less than they do in the mean when each of them recomputes all that it
 /// can. `path`: the weights of the mean, with the least sum where any split fits.

@@ -12,6 +12,8 @@ namespace {
 
 /// A knapsack looks at so many: walks ask for thousands of them.
 constexpr int most_nodes = 500;
+/// To keep a choice of units takes as much, of time and of memory, as so many products.
+constexpr int64_t products_to_keep = 50;
 
 }  // namespace
 
@@ -179,7 +181,7 @@ class SplitRecompute::Combining {
 
   std::optional<std::vector<Option>> run() {
     for (size_t i = 0; i < taken_.size(); ++i) {
-      auto of_stage = of_.of_units(stages_[2 * i], stages_[2 * i + 1], most_);
+      auto of_stage = of_.of_units(stages_[2 * i], stages_[2 * i + 1], most_ / products_to_keep);
       if (!of_stage) return std::nullopt;
       all_.push_back(std::move(*of_stage));
     }
@@ -226,7 +228,9 @@ class SplitRecompute::Combining {
       ++last;
       break;
     }
-    if (is_least()) options_.push_back(option());
+    if (!is_least()) return;
+    products_ += products_to_keep;
+    options_.push_back(option());
   }
 
   Option option() const {

@@ -16,7 +16,7 @@ constexpr int most_units = 32, most_dealt = 300;
 /// Nodes of a knapsack; its bound holds if there are more.
 constexpr int most_tree_nodes = 200;
 
-/// But for those that free no more than others that take no longer; the shortest first.
+/// All but those that free no more than others that take no longer; the shortest first.
 LayerChoices best_of(LayerChoices all) {
   std::ranges::sort(all);
   LayerChoices best;
