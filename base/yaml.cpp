@@ -64,6 +64,8 @@ YAML::Node YamlMap::child(const std::string& key) {
 
 bool YamlMap::has_map(const std::string& key) { return has(key) && child(key).IsMap(); }
 
+bool YamlMap::has_list(const std::string& key) { return has(key) && child(key).IsSequence(); }
+
 void YamlMap::refuse_missing(const std::string& key) const {
   std::vector<std::string> unread;
   for (const std::string& other : keys()) {

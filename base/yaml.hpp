@@ -25,6 +25,7 @@ class YamlMap {
 
   bool has(const std::string& key);
   bool has_map(const std::string& key);  // and what it has is a mapping
+  bool has_list(const std::string& key);
   YamlMap map(const std::string& key);
   std::string text(const std::string& key);
   std::string text(const std::string& key, const std::string& otherwise);

@@ -91,12 +91,13 @@ std::string of_groups(const Misfit& misfit) {
   return "";
 }
 
+std::string flags(const PipelineLayout& layout) {
+  return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}", layout.name(),
+                     layout.microbatches, layout.data_parallel);
+}
+
 /// Flags that ask for that shape; "" where nothing was found.
 std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
-  const auto flags = [](const PipelineLayout& layout) {
-    return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}", layout.name(),
-                       layout.microbatches, layout.data_parallel);
-  };
   if (const auto found = search(misfit, request, misfit.of.devices)) return flags(found->layout);
   const auto sharded = with_sharded_state(request, misfit.of.inputs());
   if (!sharded) return "";
@@ -152,6 +153,13 @@ InputError does_not_fit(const Misfit& misfit) {
   const Found best = least(misfit);
   const MemoryLimit limit =
       memory_limit(misfit.profile, misfit.of.request, best.layout, misfit.of.inputs().parts);
+  if (best.fullest_bytes <= limit.max_bytes)
+    return InputError("--time",
+                      fmt::format("the search ended before it found a plan that fits in {} per "
+                                  "rank; there are some, one needs {}",
+                                  format(limit), format_bytes(best.fullest_bytes)),
+                      fmt::format("Give it more time, or ask for plans{} --stages-per-rank {}.",
+                                  flags(best.layout), best.layout.stages_per_rank));
   return InputError(limit.source,
                     fmt::format("no plan {} in {} per rank: the best {}needs {}",
                                 misfit.proven ? "fits" : "was found that fits", format(limit),

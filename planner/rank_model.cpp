@@ -37,7 +37,7 @@ std::optional<Cluster> groups_of(const Cluster* cluster, int parts) {
 
 std::vector<OperatorId> begins(const PlanningInputs& inputs, const PlanRequest& request) {
   return request.split.empty()
-             ? outside_whole_modules(inputs.model, inputs.units, request.whole_modules)
+             ? outside_whole_modules(inputs.model, begins_of(inputs.units), request.whole_modules)
              : manual_begins(inputs.model, request.split);
 }
 
@@ -76,7 +76,7 @@ RankModel::RankModel(const Profile& profile, const Graph& model, const Cluster* 
           .cluster = group_ && cluster ? &*group_->cluster : cluster,
           .network = penstock::network(group_ ? group_->profile : profile,
                                        group_ && cluster ? &*group_->cluster : cluster, request),
-          .units = unit_begins(group_ ? *group_->graph : model, analysis_),
+          .units = units(group_ ? *group_->graph : model, analysis_),
           .parts = group ? group->parts : 1,
           .sharding = group ? group->sharding : sharding::Pins()},
       chain_(inputs_.model, analysis_, begins(inputs_, request)) {}

@@ -152,7 +152,7 @@ std::string proof(const Planned& planned) {
                        on_means ? " on mean times" : "", 100 * near_enough);
   const char* left = planned.stopped ? "the search stopped when it was asked to"
                      : planned.all_seen
-                         ? "its layers may recompute otherwise than was looked for"
+                         ? "ranks may recompute otherwise than was looked for"
                          : "the search stopped after its effort (--time gives it more)";
   return fmt::format("no plan can take less than {}, which is {:.2f} % less; {}",
                      format_seconds(planned.proven_s()), 100 * less, left);

@@ -43,14 +43,10 @@ class TableOfProfile {
       : profile_(profile),
         model_(model),
         analysis_(analyse(model)),
-        begins_(unit_begins(model, analysis_)),
-        slicing_(slice(model, analysis_, interval_stages(model, begins_),
-                       static_cast<int>(begins_.size()))) {
-    std::vector<Unit> units;
-    for (const OperatorId begin : begins_)
-      units.push_back({begin, begin, begin == 0 ? "" : begin_name(model, begin)});
-    names_ = names(units);
-  }
+        units_(units(model, analysis_)),
+        slicing_(slice(model, analysis_, interval_stages(model, unit_begins(model, analysis_)),
+                       static_cast<int>(units_.size()))),
+        names_(names(units_)) {}
 
   LayerTable run() {
     LayerTable table{.global_batch = profile_.job.global_batch};
@@ -63,7 +59,7 @@ class TableOfProfile {
         costs.layers.push_back(layer(unit, kept[unit], recomputed[unit]));
         const bool last = unit + 1 == names_.size();
         costs.layers.back().output_bytes =
-            last ? 0 : crossing[static_cast<size_t>(begins_[unit + 1])];
+            last ? 0 : crossing[static_cast<size_t>(units_[unit].end)];
       }
     }
     for (size_t unit = 0; unit < names_.size(); ++unit) make_alike(table, unit);
@@ -89,7 +85,7 @@ class TableOfProfile {
 
   std::vector<StageCosts> stages(int64_t microbatch, bool recompute) {
     const Plan plan = plan_of_units(profile_, microbatch, names_.size(), recompute);
-    note_recompute(plan, model_, begins_, slicing_);
+    note_recompute(plan, model_, units_, slicing_);
     return plan_costs(plan, model_, slicing_, profile_).stages;
   }
 
@@ -115,9 +111,9 @@ class TableOfProfile {
   const Profile& profile_;
   const Graph& model_;
   const Analysis analysis_;
-  const std::vector<OperatorId> begins_;
+  const std::vector<Unit> units_;
   Slicing slicing_;
-  std::vector<std::string> names_;
+  const std::vector<std::string> names_;
 };
 
 }  // namespace

@@ -39,12 +39,16 @@ struct Unit {
 /// divided at the cuts with locally smallest bytes and at boundaries of its outermost modules
 /// (unless they carry more bytes than the average cut), module boundaries preferred, into pieces of
 /// no less than 1/256. Operators that cost next to nothing (together less than 1/2048 of the
-/// model's FLOPs) join their neighbour. FLOPs are those of the example batch.
+/// model's FLOPs) join their neighbour. FLOPs are those of the example batch. Each layer of a table
+/// is a unit.
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
 
-/// First operators of the units that the partitioner divides between: units(), or all layers of a
-/// table.
-std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis);
+/// Those that begin there: 0 …, ascending.
+std::vector<Unit> units_at(const Graph& graph, const std::vector<OperatorId>& begins);
+
+/// The first operators of units.
+std::vector<OperatorId> begins_of(const std::vector<Unit>& units);
+std::vector<OperatorId> unit_begins(const Graph& graph, const Analysis& analysis);
 
 /// The position that a plan's `begin` names: "" is 0; a module path is the first operator of its
 /// first call, `iter_block@1` of its second call, `pipe_split@1` what follows the second

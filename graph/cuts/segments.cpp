@@ -1,7 +1,6 @@
 #include "graph/cuts/segments.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace penstock {
 
@@ -13,33 +12,18 @@ std::vector<Segment> whole_stage(const Slicing& slicing, int stage) {
   return {{static_cast<OperatorId>(first - of.begin()), static_cast<OperatorId>(of.rend() - last)}};
 }
 
-std::vector<Segment> first_units(const Slicing& slicing, int stage,
-                                 const std::vector<OperatorId>& unit_begins, int count) {
-  const auto& of = slicing.stage_of_operator;
-  std::vector<Segment> segments;
-  for (size_t unit = 0; unit < unit_begins.size(); ++unit) {
-    if (static_cast<int>(segments.size()) == count) break;
-    const OperatorId begin = unit_begins[unit];
-    const OperatorId end =
-        unit + 1 < unit_begins.size() ? unit_begins[unit + 1] : static_cast<OperatorId>(of.size());
-    if (std::find(of.begin() + begin, of.begin() + end, stage) == of.begin() + end) continue;
-    segments.push_back({begin, end});
+std::vector<std::vector<int>> units_of_stages(const Slicing& slicing,
+                                              const std::vector<Unit>& units) {
+  std::vector<std::vector<int>> of_stages(slicing.stages.size());
+  for (size_t unit = 0; unit < units.size(); ++unit) {
+    for (OperatorId op = units[unit].begin; op < units[unit].end; ++op) {
+      const int stage = slicing.stage_of_operator[static_cast<size_t>(op)];
+      std::vector<int>& own = of_stages[static_cast<size_t>(stage)];
+      if (own.empty() || own.back() != static_cast<int>(unit))
+        own.push_back(static_cast<int>(unit));
+    }
   }
-  return segments;
-}
-
-std::vector<int> units_of_stages(const Slicing& slicing,
-                                 const std::vector<OperatorId>& unit_begins) {
-  std::vector<int> counts(slicing.stages.size(), 0);
-  std::vector<size_t> seen_in(slicing.stages.size(), unit_begins.size());  // the last unit
-  size_t unit = 0;
-  for (size_t op = 0; op < slicing.stage_of_operator.size(); ++op) {
-    while (unit + 1 < unit_begins.size() && unit_begins[unit + 1] <= static_cast<OperatorId>(op))
-      ++unit;
-    const auto stage = static_cast<size_t>(slicing.stage_of_operator[op]);
-    if (std::exchange(seen_in[stage], unit) != unit) ++counts[stage];
-  }
-  return counts;
+  return of_stages;
 }
 
 }  // namespace penstock

@@ -141,27 +141,33 @@ class Cutter {
 }  // namespace
 
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis) {
-  std::vector<Unit> result;
-  if (graph.operators.empty()) return result;
-  std::vector<OperatorId> ends = Cutter(graph, analysis).run();
-  ends.push_back(static_cast<OperatorId>(graph.operators.size()));
-  OperatorId begin = 0;
-  for (const OperatorId end : ends) {
-    result.push_back({begin, end, begin_name(graph, begin)});
-    begin = end;
+  std::vector<OperatorId> begins(graph.operators.size());
+  std::iota(begins.begin(), begins.end(), 0);
+  if (!graph.layers && !begins.empty()) {
+    begins = Cutter(graph, analysis).run();
+    begins.insert(begins.begin(), 0);
   }
-  return result;
+  return units_at(graph, begins);
 }
 
-std::vector<OperatorId> unit_begins(const Graph& model, const Analysis& analysis) {
-  std::vector<OperatorId> begins;
-  if (model.layers) {
-    begins.resize(model.operators.size());
-    std::iota(begins.begin(), begins.end(), 0);
-    return begins;
+std::vector<Unit> units_at(const Graph& graph, const std::vector<OperatorId>& begins) {
+  std::vector<Unit> units;
+  for (size_t i = 0; i < begins.size(); ++i) {
+    const bool last = i + 1 == begins.size();
+    const auto end = last ? static_cast<OperatorId>(graph.operators.size()) : begins[i + 1];
+    units.push_back({begins[i], end, begin_name(graph, begins[i])});
   }
-  for (const Unit& unit : units(model, analysis)) begins.push_back(unit.begin);
+  return units;
+}
+
+std::vector<OperatorId> begins_of(const std::vector<Unit>& units) {
+  std::vector<OperatorId> begins;
+  for (const Unit& unit : units) begins.push_back(unit.begin);
   return begins;
+}
+
+std::vector<OperatorId> unit_begins(const Graph& graph, const Analysis& analysis) {
+  return begins_of(units(graph, analysis));
 }
 
 }  // namespace penstock

@@ -106,13 +106,14 @@ bool all_recompute(const Plan& plan, std::string_view tool) {
   const bool first = plan.stages.front().recompute.whole;
   for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
     const Recompute& recompute = plan.stages[stage].recompute;
-    if (recompute.units == 0 && recompute.whole == first) continue;
+    if (!recompute.of_units() && recompute.whole == first) continue;
     throw InputError(
         fmt::format("{}: stages[{}].recompute", export_place(plan), stage),
-        recompute.units > 0
-            ? fmt::format("stage {} recomputes {} of its units, and with {} a stage recomputes all "
-                          "or nothing",
-                          stage, recompute.units, tool)
+        recompute.of_units()
+            ? fmt::format(
+                  "stage {} recomputes some of its units, and with {} a stage recomputes all "
+                  "or nothing",
+                  stage, tool)
             : fmt::format("stage {} {} and stage 0 {}, and with {} it is all stages or none", stage,
                           first ? "does not recompute" : "recomputes", first ? "does" : "does not",
                           tool),

@@ -54,13 +54,15 @@ Recompute parse_choices(YamlMap map) {
 Recompute parse_recompute(YamlMap& map, bool layers) {
   if (!map.has("recompute")) return {};
   if (layers) return parse_choices(map.map("recompute"));
+  if (map.has_list("recompute")) return {.units = map.texts("recompute")};
   const std::string text = map.text("recompute");
   if (text == "true" || text == "false") return {.whole = map.boolean("recompute", false)};
   if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
-    return {.units = static_cast<int>(map.integer("recompute", 1, max_recomputed_units))};
+    return {.first_units = static_cast<int>(map.integer("recompute", 1, max_recomputed_units))};
   }
-  throw InputError(map.place("recompute"), fmt::format("`{}` says not what to recompute", text),
-                   "Write false, true for the whole stage, or how many of its units.");
+  throw InputError(
+      map.place("recompute"), fmt::format("`{}` says not what to recompute", text),
+      "Write false, true for the whole stage, how many of its units, or a list of them.");
 }
 
 StagePlan parse_stage(YamlMap map, int stages, bool layers) {

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/cuts/cuts.hpp"
 #include "graph/cuts/slice.hpp"
 #include "graph/sharding/pins.hpp"
 #include "pipeline/job/job.hpp"
@@ -24,14 +25,17 @@ class YamlMap;
 inline constexpr int64_t plan_version = 1;
 inline constexpr int64_t max_microbatches = 1'000'000;
 
-/// Recomputation in a stage: nothing, all of it at once, or the first so many of its units, each by
-/// itself (graph/cuts/segments.hpp). In the file false, true or a number. Of a table of layers:
-/// which layers make which of their choices, in the file `{full: [block.0, block.1]}`.
+/// Recomputation in a stage: nothing, all of it at once, or some of its units, each by itself
+/// (graph/cuts/segments.hpp): the first so many, or those that are named. In the file it is false,
+/// true, a number or a list. Of a table of layers: which layers make which of their choices, in the
+/// file `{full: [block.0, block.1]}`.
 struct Recompute {
   bool whole = false;
-  int units = 0;
+  int first_units = 0;
+  std::vector<std::string> units = {};                          // each by its begin
   std::map<std::string, std::vector<std::string>> layers = {};  // by choice, in their order
-  bool any() const { return whole || units > 0 || !layers.empty(); }
+  bool of_units() const { return first_units > 0 || !units.empty(); }
+  bool any() const { return whole || of_units() || !layers.empty(); }
   bool operator==(const Recompute&) const = default;
 };
 
@@ -134,12 +138,11 @@ void check_fingerprint(const Plan& plan, const Graph& model);
 
 /// The stages that a plan describes. Throws InputError for a cut that does not exist (suggesting
 /// the nearest name), a stage without operators, an order that is not acyclic, a stage that is to
-/// recompute more units than it has, a shared parameter that is none (sharing.hpp).
+/// recompute units that it does not have, a shared parameter that is none (sharing.hpp).
 Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis);
-/// Notes what the plan's stages recompute; part of `slice`. `unit_begins` as in
-/// graph/cuts/segments.hpp.
-void note_recompute(const Plan& plan, const Graph& model,
-                    const std::vector<OperatorId>& unit_begins, Slicing& slicing);
+/// Notes what the plan's stages recompute; part of `slice`. `units`: of the model.
+void note_recompute(const Plan& plan, const Graph& model, const std::vector<Unit>& units,
+                    Slicing& slicing);
 
 /// Flows between stages, for lowering.
 std::vector<Flow> flows(const Slicing& slicing);

@@ -1,5 +1,6 @@
 // From a plan's stages to operators: intervals between `begin`s, and stages that list modules.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
@@ -132,6 +133,36 @@ std::map<OperatorId, std::string> choices_of(const Plan& plan, const Graph& mode
   return choices;
 }
 
+/// The units that a stage recomputes, of its own.
+std::vector<Segment> chosen_units(const Plan& plan, size_t stage, const std::vector<Unit>& own) {
+  const Recompute& wanted = plan.stages[stage].recompute;
+  const std::string place = stage_place(plan, stage, "recompute");
+  const auto count = static_cast<int>(own.size());
+  if (wanted.first_units > count)
+    throw InputError(place,
+                     fmt::format("the stage has {} unit{}, not {}", count, count == 1 ? "" : "s",
+                                 wanted.first_units),
+                     "Give as many or fewer, or `true` for the whole stage at once.");
+  std::vector<bool> chosen(own.size(), false);
+  std::fill_n(chosen.begin(), wanted.first_units, true);
+  for (const std::string& name : wanted.units) {
+    const auto unit = std::ranges::find(own, name, &Unit::label) - own.begin();
+    if (unit == std::ssize(own)) {
+      std::vector<std::string> labels;
+      for (const Unit& one : own) labels.push_back(fmt::format("`{}`", one.label));
+      throw InputError(place, fmt::format("no unit of the stage begins at `{}`", name),
+                       fmt::format("Its units begin at {}.", fmt::join(labels, ", ")));
+    }
+    if (chosen[static_cast<size_t>(unit)])
+      throw InputError(place, fmt::format("`{}` is listed twice", name), "List it once.");
+    chosen[static_cast<size_t>(unit)] = true;
+  }
+  std::vector<Segment> segments;
+  for (size_t unit = 0; unit < own.size(); ++unit)
+    if (chosen[unit]) segments.push_back({own[unit].begin, own[unit].end});
+  return segments;
+}
+
 }  // namespace
 
 void check_fingerprint(const Plan& plan, const Graph& model) {
@@ -148,28 +179,28 @@ Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis) {
   give_to_modules(plan, model, owner);
   check_owners(plan, model, owner);
   Slicing slicing = slice(model, analysis, std::move(owner), static_cast<int>(plan.stages.size()));
-  std::vector<OperatorId> begins;
-  if (std::ranges::any_of(plan.stages, [](const auto& stage) { return stage.recompute.units > 0; }))
-    begins = unit_begins(model, analysis);
-  note_recompute(plan, model, begins, slicing);
+  std::vector<Unit> of_model;
+  if (std::ranges::any_of(plan.stages, &Recompute::of_units, &StagePlan::recompute))
+    of_model = units(model, analysis);
+  note_recompute(plan, model, of_model, slicing);
   note_shared(plan, model, slicing);
   return slicing;
 }
 
-void note_recompute(const Plan& plan, const Graph& model,
-                    const std::vector<OperatorId>& unit_begins, Slicing& slicing) {
+void note_recompute(const Plan& plan, const Graph& model, const std::vector<Unit>& units,
+                    Slicing& slicing) {
+  const std::vector<std::vector<int>> of_stages = units_of_stages(slicing, units);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
-    const Recompute& wanted = plan.stages[i].recompute;
-    const int stage = static_cast<int>(i);
     slicing.stages[i].choices = choices_of(plan, model, slicing, i);
     std::vector<Segment>& segments = slicing.stages[i].recomputed;
-    segments = wanted.whole ? whole_stage(slicing, stage)
-                            : first_units(slicing, stage, unit_begins, wanted.units);
-    if (wanted.whole || static_cast<int>(segments.size()) == wanted.units) continue;
-    throw InputError(stage_place(plan, i, "recompute"),
-                     fmt::format("the stage has {} unit{}, not {}", segments.size(),
-                                 segments.size() == 1 ? "" : "s", wanted.units),
-                     "Give as many or fewer, or `true` for the whole stage at once.");
+    segments.clear();
+    if (plan.stages[i].recompute.whole) {
+      segments = whole_stage(slicing, static_cast<int>(i));
+    } else if (plan.stages[i].recompute.of_units()) {
+      std::vector<Unit> own;
+      for (const int unit : of_stages[i]) own.push_back(units[static_cast<size_t>(unit)]);
+      segments = chosen_units(plan, i, own);
+    }
   }
 }
 

@@ -25,7 +25,9 @@ nlohmann::ordered_json stage_keys(const StagePlan& stage, bool layers) {
   }
   if (layers) {
     if (stage.recompute.any()) keys["recompute"] = stage.recompute.layers;
-  } else if (stage.recompute.units > 0) {
+  } else if (stage.recompute.first_units > 0) {
+    keys["recompute"] = stage.recompute.first_units;
+  } else if (!stage.recompute.units.empty()) {
     keys["recompute"] = stage.recompute.units;
   } else {
     keys["recompute"] = stage.recompute.whole;

@@ -155,8 +155,8 @@ std::string recompute_note(const Recompute& recompute) {
       choices += fmt::format("{}{} of {}", choices.empty() ? "" : ", ", choice, layers.size());
     return fmt::format(" (recomputes {})", choices);
   }
-  if (recompute.units == 0) return "";
-  return fmt::format(" ({} unit{} recomputed)", recompute.units, recompute.units == 1 ? "" : "s");
+  const int units = recompute.first_units + static_cast<int>(recompute.units.size());
+  return units == 0 ? "" : fmt::format(" ({} unit{} recomputed)", units, units == 1 ? "" : "s");
 }
 
 }  // namespace penstock

@@ -68,7 +68,7 @@ Costs Evaluator::costs(const Plan& plan, Slicing& slicing) {
   const MicrobatchCosts* measured = inputs_.profile.at(plan.microbatch);
   const ValueLives* lives = nullptr;
   if (measured != nullptr && measured->operators.size() == inputs_.model.operators.size())
-    lives = &inputs_.lives->of(inputs_.model, *measured);
+    lives = &inputs_.lives_at(*measured);
   return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster, lives);
 }
 

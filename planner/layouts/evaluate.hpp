@@ -6,9 +6,11 @@
 #include <vector>
 
 #include "graph/analysis/analysis.hpp"
+#include "graph/cuts/cuts.hpp"
 #include "pipeline/plan/plan.hpp"
+#include "planner/bounds/layer_choices.hpp"
 #include "planner/layouts/layout.hpp"
-#include "planner/model/known_lives.hpp"
+#include "planner/model/known_by_size.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/engine/simulate.hpp"
 
@@ -21,11 +23,19 @@ struct PlanningInputs {
   const Profile& profile;
   const Cluster* cluster;  // or null
   Network network;
-  std::vector<OperatorId> units;  // the first operators of the model's units
+  std::vector<Unit> units;
   /// The tensor groups that a rank is of: how many have parts, and how they hold tensors.
   int parts = 1;
   sharding::Pins sharding = {};
-  std::shared_ptr<KnownLives> lives = std::make_shared<KnownLives>();
+  /// How long the values of the model live (simulator/memory/value_lives.hpp).
+  std::shared_ptr<KnownBySize<ValueLives>> lives = std::make_shared<KnownBySize<ValueLives>>();
+  /// What its units may recompute (unit_fit.hpp).
+  std::shared_ptr<KnownBySize<std::vector<LayerChoices>>> choices =
+      std::make_shared<KnownBySize<std::vector<LayerChoices>>>();
+
+  const ValueLives& lives_at(const MicrobatchCosts& measured) const {
+    return lives->of(measured.microbatch, [&] { return ValueLives(model, measured); });
+  }
 };
 
 /// Costs, program and simulation come from the functions that `simulate` calls for a plan file, so

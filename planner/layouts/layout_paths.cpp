@@ -24,7 +24,7 @@ std::vector<int64_t> limits_of_ranks(const PipelineLayout& layout, const MemoryL
 /// Is it known what units recompute under that limit?
 bool units_recompute(const LayoutContext& context, const MemoryLimit& limit) {
   return limit.any() && may_recompute(context, limit) &&
-         context.chain.begins() == context.inputs.units;
+         context.chain.begins() == begins_of(context.inputs.units);
 }
 
 /// The program of `adaptive` is not known: for it, the moment when a microbatch turns round.
@@ -118,7 +118,7 @@ std::shared_ptr<const ProgramPaths> layout_paths(const LayoutContext& context,
                                                  std::shared_ptr<const SharedUnits> shared) {
   if (!layout.schedule || layout.branches) return nullptr;
   const bool recomputes = !keeps_all(splits, begins, limit);
-  const bool by_units = context.chain.begins() == context.inputs.units;
+  const bool by_units = context.chain.begins() == begins_of(context.inputs.units);
   if (recomputes && !(may_recompute(context, limit) && by_units)) return nullptr;
   const Program compute = layout.compute();
   if (compute.action_count() > most_actions_followed) return nullptr;

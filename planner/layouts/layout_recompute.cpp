@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "planner/layouts/layer_fit.hpp"
+#include "planner/layouts/unit_fit.hpp"
 #include "simulator/memory/value_lives.hpp"
 
 namespace penstock {
@@ -14,11 +14,11 @@ namespace {
 /// view all memory that it lies in, in the unit that keeps it and in the one that makes it.
 std::vector<LayerChoice> forwards_again(const PlanningInputs& inputs,
                                         const MicrobatchCosts& measured) {
-  const ValueLives& lives = inputs.lives->of(inputs.model, measured);
+  const ValueLives& lives = inputs.lives_at(measured);
   std::vector<LayerChoice> units(inputs.units.size());
   std::vector<std::set<ValueId>> kept(units.size());
   const auto unit_of = [&](OperatorId op) {
-    const auto behind = std::ranges::upper_bound(inputs.units, op);
+    const auto behind = std::ranges::upper_bound(inputs.units, op, {}, &Unit::begin);
     return static_cast<size_t>(behind - inputs.units.begin()) - 1;
   };
   const auto keep = [&](size_t unit, ValueId root, int64_t bytes) {

@@ -49,8 +49,8 @@ void transmit_all(Slicing& slicing, const std::vector<int>& rank_of_stage) {
 }
 
 bool recomputes(const Plan& plan) {
-  return std::ranges::any_of(
-      plan.stages, [](const StagePlan& stage) { return !stage.recompute.layers.empty(); });
+  return std::ranges::any_of(plan.stages,
+                             [](const StagePlan& stage) { return stage.recompute.any(); });
 }
 
 bool has_empty_stage(const std::vector<int>& stage_of_operator, int stages) {
@@ -146,10 +146,14 @@ BestRecompute LayoutSpace::best_recompute(const std::vector<int>& begins, const 
 std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int>& begins,
                                                            const Aim& aim,
                                                            const SimulationOptions& options) {
+  if (!inputs_.model.layers && !aim.choices.empty())
+    return run(owners(begins), options, {.choices = aim.choices});
   std::optional<Result> best = run(owners(begins), options);
   if (!best) return best;
-  best->choices.clear();
-  if (!places_recompute() || !recomputes(best->plan)) return best;
+  const std::vector<int> least = std::exchange(best->choices, {});
+  if (!recomputes(best->plan)) return best;
+  if (!inputs_.model.layers) return without_needless(std::move(*best), least, begins, aim, options);
+  if (!places_recompute()) return best;
   const BestRecompute found = best_recompute(begins, aim);
   int simulated = best->simulated;
   for (const RecomputePlacing& placing :
@@ -166,6 +170,22 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int
   best->slack_s = std::max(0.0, best->evaluated.simulation.makespan_s - found.bound_s);
   best->more = found.gave_up;
   return best;
+}
+
+/// Of a split that may be the best: choices free more at times than they are expected to. Others
+/// may be faster still.
+LayoutSpace::Result LayoutSpace::without_needless(Result result, const std::vector<int>& choices,
+                                                  const std::vector<int>& begins, const Aim& aim,
+                                                  const SimulationOptions& options) {
+  if (choices.empty() || context_.min_memory) return result;
+  if (result.evaluated.simulation.makespan_s <= aim.most_s && fits(result)) {
+    Result fewer = run(owners(begins), options, {.choices = choices, .fewer = true}).value();
+    fewer.simulated += result.simulated;
+    if (better(fewer, result)) result = std::move(fewer);
+  }
+  const double step_s = result.evaluated.simulation.makespan_s;
+  result.slack_s = std::max(0.0, step_s - splits_->split_s(begins));
+  return result;
 }
 
 std::optional<LayoutSpace::Result> LayoutSpace::run(std::vector<int> stage_of_operator,
@@ -215,7 +235,9 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_shared(Slicing slicing, bool
     return result;
   }
   RecomputeFit::Fitted fitted;
-  if (!placing.choices.empty()) {
+  if (placing.fewer) {
+    fitted = fit_.fewer(placing.choices, result.plan, slicing);
+  } else if (!placing.choices.empty()) {
     fitted = fit_.note(placing.choices, result.plan, slicing);
   } else if (may_recompute(context_, limit_)) {
     fitted = fit_.fit(result.plan, slicing, placing.prices);

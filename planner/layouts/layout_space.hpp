@@ -21,6 +21,7 @@ namespace penstock {
 struct RecomputePlacing {
   std::vector<int> choices;
   std::vector<double> prices;
+  bool fewer = false;  // without the choices that no rank needs
 };
 
 class LayoutSpace : public OpenSpace {
@@ -30,7 +31,7 @@ class LayoutSpace : public OpenSpace {
 
   const SplitSpace& splits() const override { return *splits_; }
   /// Ranks that would not fit recompute, or all of them where memory is the objective:
-  /// recompute.hpp. Layers of a table do in the stages where that lengthens the step least.
+  /// recompute_fit.hpp. Layers of a table do in the stages where that lengthens the step least.
   SplitOutcome simulate(const std::vector<int>& begins, const Aim& aim) override;
   bool places_recompute() const override;
   void rest() override {
@@ -78,6 +79,9 @@ class LayoutSpace : public OpenSpace {
   BestRecompute best_recompute(const std::vector<int>& begins, const Aim& aim);
   std::optional<Result> run_placed(const std::vector<int>& begins, const Aim& aim,
                                    const SimulationOptions& options);
+  Result without_needless(Result result, const std::vector<int>& choices,
+                          const std::vector<int>& begins, const Aim& aim,
+                          const SimulationOptions& options);
   bool fits(const Result& one) const;
   bool better(const Result& one, const Result& other) const;
   std::vector<int> owners(const std::vector<int>& begins) const;

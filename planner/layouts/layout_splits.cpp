@@ -117,7 +117,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
   if (is_whole_chain(layout, costs, limit)) {
     const std::vector<int> held = in_flight(context, layout);
     std::shared_ptr<const StageRecompute> recompute;
-    if (limit.any() && context.chain.begins() == context.inputs.units)
+    if (limit.any() && context.chain.begins() == begins_of(context.inputs.units))
       recompute = std::make_shared<StageRecompute>(
           recompute_choices(context, layout), bytes, limit.max_bytes,
           std::min(1.0, 1 + layout.measured->first_microbatch_excess));

@@ -3,35 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/cuts/segments.hpp"
-
 namespace penstock {
 
-RecomputeLevels RecomputeFit::levels(const Slicing& slicing) const {
-  return {placement_.rank_of_stage, units_of_stages(slicing, inputs_.units)};
-}
-
-/// Makes ranks fit that would not, or hold as little as they can.
-RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
-                                       const std::vector<double>& prices) {
-  if (inputs_.model.layers) return fit_layers(plan, slicing, prices);
-  const RecomputeLevels of = levels(slicing);
-  std::vector<int> noted;
-  Fitted fitted;
-  const auto peaks = [&](const std::vector<int>& levels) {
-    noted = levels;
-    of.note(levels, plan);
-    fitted.costs = evaluator_.costs(plan, slicing);
-    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs);
-    std::vector<int64_t> bytes;
-    for (const RankMemory& rank : fitted.memory) bytes.push_back(rank.peak_bytes);
-    return bytes;
-  };
-  const std::vector<int> chosen =
-      min_memory_ ? lowest_levels(of, peaks) : min_levels(of, limit_, peaks);
-  if (chosen == noted) return fitted;
-  of.note(chosen, plan);
-  return {evaluator_.costs(plan, slicing), {}};
+UnitFit RecomputeFit::units(const Slicing& slicing) const {
+  const MicrobatchCosts& measured = *layout_.measured;
+  const std::vector<LayerChoices>& choices =
+      inputs_.choices->of(measured.microbatch, [&] { return unit_choices(inputs_, measured); });
+  return {inputs_, measured, choices, placement_, slicing};
 }
 
 std::vector<std::vector<int>> RecomputeFit::intervals(const Slicing& slicing) const {
@@ -57,25 +35,33 @@ void RecomputeFit::recall(const std::vector<std::vector<int>>& of_ranks,
   }
 }
 
-/// The same for a table of layers. What its choices free is not quite what a rank then holds less:
-/// recomputing takes memory meanwhile. A rank frees more until it fits, then all that it can, and
-/// where that is not enough it begins again without the choices that take most meanwhile.
-RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing,
-                                              const std::vector<double>& prices) {
-  const LayerFit of(*layout_.measured, placement_, slicing);
+RecomputeFit::Fitted RecomputeFit::noted(const UnitFit& of, const std::vector<int>& choices,
+                                         Plan& plan, Slicing& slicing,
+                                         std::vector<std::optional<RankMemory>> settled) {
+  of.note(choices, plan);
+  Fitted fitted{evaluator_.costs(plan, slicing), {}, choices};
+  fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, std::move(settled));
+  return fitted;
+}
+
+/// What choices free is not quite what a rank then holds less: recomputing takes memory meanwhile.
+/// A rank frees more until it fits, then all that it can, and where that is not enough does what
+/// `more` says.
+RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
+                                       const std::vector<double>& prices) {
+  const UnitFit of = units(slicing);
+  if (min_memory_ && !of_layers()) return fit_lowest(of, plan, slicing);
   const auto ranks = static_cast<size_t>(layout_.ranks);
   std::vector<ToFree> wanted(ranks);
   std::vector<std::optional<RankMemory>> settled(ranks);
   const std::vector<std::vector<int>> of_ranks = intervals(slicing);
+  const bool recalls = of_layers() && prices.empty();
   for (size_t rank = 0; rank < ranks && min_memory_; ++rank)
     wanted[rank].bytes = of.most(static_cast<int>(rank));
-  if (prices.empty()) recall(of_ranks, wanted, settled);
-  Fitted fitted;
+  if (recalls) recall(of_ranks, wanted, settled);
   while (true) {
     const auto [freed, choices] = of.free(wanted, choices_, prices);
-    of.note(choices, plan);
-    fitted.costs = evaluator_.costs(plan, slicing);
-    fitted.memory = evaluator_.memory(plan, slicing, fitted.costs, settled);
+    Fitted fitted = noted(of, choices, plan, slicing, settled);
     bool all = true;
     for (size_t rank = 0; rank < ranks; ++rank) {
       const int64_t excess = fitted.memory[rank].peak_bytes - limit_.of(static_cast<int>(rank));
@@ -86,65 +72,93 @@ RecomputeFit::Fitted RecomputeFit::fit_layers(Plan& plan, Slicing& slicing,
       all &= !goes_on;
     }
     if (!all) continue;
-    for (size_t rank = 0; rank < ranks && prices.empty(); ++rank)
+    for (size_t rank = 0; rank < ranks && recalls; ++rank)
       fitted_[rank].try_emplace(of_ranks[rank], FittedRank{wanted[rank], fitted.memory[rank]});
-    fitted.choices = choices;
     return fitted;
   }
 }
 
+/// Each rank as it holds least: with nothing recomputed, all its units or each stage at once.
+RecomputeFit::Fitted RecomputeFit::fit_lowest(const UnitFit& of, Plan& plan, Slicing& slicing) {
+  std::vector<ToFree> best(static_cast<size_t>(layout_.ranks));
+  std::vector<int64_t> least(best.size(), INT64_MAX);
+  for (const ToFree& way : ways()) {
+    const std::vector<int> choices = of.free(alike(of, way), choices_).choices;
+    const Fitted fitted = noted(of, choices, plan, slicing);
+    for (size_t rank = 0; rank < best.size(); ++rank) {
+      if (fitted.memory[rank].peak_bytes >= least[rank]) continue;
+      least[rank] = fitted.memory[rank].peak_bytes;
+      best[rank] = alike(of, way)[rank];
+    }
+  }
+  return noted(of, of.free(best, choices_).choices, plan, slicing);
+}
+
+/// All ranks at once, each leaves out one unit after the other, those that take longest first.
+RecomputeFit::Fitted RecomputeFit::fewer(std::vector<int> choices, Plan& plan, Slicing& slicing) {
+  const UnitFit of = units(slicing);
+  const std::vector<std::vector<size_t>> ranks = of.chosen(choices);
+  size_t most = 0;
+  for (const std::vector<size_t>& rank : ranks) most = std::max(most, rank.size());
+  for (size_t at = 0; at < most; ++at) {
+    std::vector<int> without = choices;
+    for (const std::vector<size_t>& rank : ranks)
+      if (at < rank.size()) without[rank[at]] = -1;
+    const Fitted tried = noted(of, without, plan, slicing);
+    for (size_t rank = 0; rank < ranks.size(); ++rank) {
+      const bool fits = tried.memory[rank].peak_bytes <= limit_.of(static_cast<int>(rank));
+      if (fits && at < ranks[rank].size()) choices[ranks[rank][at]] = -1;
+    }
+  }
+  return noted(of, choices, plan, slicing);
+}
+
 RecomputeFit::Fitted RecomputeFit::note(const std::vector<int>& choices, Plan& plan,
                                         Slicing& slicing) {
-  LayerFit(*layout_.measured, placement_, slicing).note(choices, plan);
+  units(slicing).note(choices, plan);
   return {evaluator_.costs(plan, slicing), {}, choices};
 }
 
-/// Whether there is anything left to try.
-bool RecomputeFit::free_more(const LayerFit& of, int rank, int64_t bytes, int64_t freed,
+/// Whether there is anything left to try: stages as a whole, or layers without the choices that
+/// take most meanwhile.
+bool RecomputeFit::free_more(const UnitFit& of, int rank, int64_t bytes, int64_t freed,
                              ToFree& wanted) const {
   const int64_t most = of.most(rank, wanted.working_bytes);
   if (freed < most) {
     wanted.bytes = std::min(most, bytes);
     return true;
   }
+  if (!of_layers()) return !std::exchange(wanted.at_once, true);
   const std::optional<int64_t> less = of.less_working(rank, wanted.working_bytes);
   if (!less || of.most(rank, *less) == 0) return false;
   wanted = {std::min(of.most(rank, *less), int64_t{1}), *less};
   return true;
 }
 
-/// For `adaptive` all ranks recompute alike, as little as lets something fit.
-std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicing& slicing,
-                                                        const SimulationOptions& options) {
-  if (inputs_.model.layers) return adapt_layers(plan, slicing, options);
-  const RecomputeLevels of = levels(slicing);
-  const auto evaluated = [&](const std::vector<int>& levels) {
-    of.note(levels, plan);
-    Slicing own = slicing;
-    Costs costs = evaluator_.costs(plan, own);
-    return evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options);
-  };
-  std::vector<int> all_units, whole;
-  for (int rank = 0; rank < of.ranks(); ++rank) {
-    all_units.push_back(of.all_units(rank));
-    whole.push_back(of.whole(rank));
-  }
-  if (min_memory_) return evaluated(whole);
-  for (const std::vector<int>& levels : {std::vector<int>(whole.size(), 0), all_units, whole}) {
-    if (auto found = evaluated(levels)) return found;
-  }
-  return std::nullopt;
+/// From nothing to the most.
+std::vector<ToFree> RecomputeFit::ways() const {
+  std::vector<ToFree> ways{{}, {.bytes = INT64_MAX}};
+  if (!of_layers()) ways.push_back({.at_once = true});
+  return ways;
 }
 
-/// Nothing, or the most.
-std::optional<Evaluator::Evaluated> RecomputeFit::adapt_layers(Plan& plan, const Slicing& slicing,
-                                                               const SimulationOptions& options) {
-  const LayerFit of(*layout_.measured, placement_, slicing);
-  for (const bool all : {min_memory_, true}) {
-    std::vector<ToFree> wanted;
-    for (int rank = 0; rank < layout_.ranks; ++rank)
-      wanted.push_back({.bytes = all ? of.most(rank) : 0});
-    of.note(of.free(wanted, choices_).choices, plan);
+std::vector<ToFree> RecomputeFit::alike(const UnitFit& of, const ToFree& way) const {
+  std::vector<ToFree> wanted(static_cast<size_t>(layout_.ranks), way);
+  for (int rank = 0; rank < layout_.ranks; ++rank) {
+    int64_t& bytes = wanted[static_cast<size_t>(rank)].bytes;
+    bytes = std::min(bytes, of.most(rank));
+  }
+  return wanted;
+}
+
+/// As little as lets something fit.
+std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicing& slicing,
+                                                        const SimulationOptions& options) {
+  const UnitFit of = units(slicing);
+  std::vector<ToFree> tried = ways();
+  if (min_memory_) tried = {tried.back()};
+  for (const ToFree& way : tried) {
+    of.note(of.free(alike(of, way), choices_).choices, plan);
     Slicing own = slicing;
     Costs costs = evaluator_.costs(plan, own);
     if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))

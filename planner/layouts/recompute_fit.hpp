@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "planner/bounds/placement.hpp"
-#include "planner/bounds/recompute.hpp"
 #include "planner/layouts/evaluate.hpp"
-#include "planner/layouts/layer_fit.hpp"
+#include "planner/layouts/unit_fit.hpp"
 
 namespace penstock {
 
@@ -29,13 +28,14 @@ class RecomputeFit {
   struct Fitted {
     Costs costs;
     std::vector<RankMemory> memory = {};  // where it was found for these costs
-    std::vector<int> choices = {};        // of the layers of a table; -1: it keeps everything
+    std::vector<int> choices = {};        // UnitFit::Freed
   };
   /// Makes ranks fit that would not, as far as they can, and notes in the plan what they recompute:
-  /// units in their order (recompute.hpp), layers of a table by their choices, with prices where
-  /// there are any (layer_fit.hpp).
+  /// with prices where there are any (unit_fit.hpp).
   Fitted fit(Plan& plan, Slicing& slicing, const std::vector<double>& prices = {});
-  /// Notes these choices of a table's layers, whether ranks fit or not.
+  /// The same choices but for those without which a rank fits, too.
+  Fitted fewer(std::vector<int> choices, Plan& plan, Slicing& slicing);
+  /// Notes these choices of units, whether ranks fit or not.
   Fitted note(const std::vector<int>& choices, Plan& plan, Slicing& slicing);
   /// For `adaptive`, of which memory is only known when it is made: all ranks recompute alike, as
   /// little as lets something fit.
@@ -52,14 +52,17 @@ class RecomputeFit {
     ToFree freed;
     RankMemory memory;
   };
-  RecomputeLevels levels(const Slicing& slicing) const;
+  bool of_layers() const { return inputs_.model.layers; }
+  UnitFit units(const Slicing& slicing) const;
   std::vector<std::vector<int>> intervals(const Slicing& slicing) const;
-  Fitted fit_layers(Plan& plan, Slicing& slicing, const std::vector<double>& prices);
+  Fitted fit_lowest(const UnitFit& of, Plan& plan, Slicing& slicing);
+  Fitted noted(const UnitFit& of, const std::vector<int>& choices, Plan& plan, Slicing& slicing,
+               std::vector<std::optional<RankMemory>> settled = {});
   void recall(const std::vector<std::vector<int>>& of_ranks, std::vector<ToFree>& wanted,
               std::vector<std::optional<RankMemory>>& settled);
-  bool free_more(const LayerFit& of, int rank, int64_t bytes, int64_t freed, ToFree& wanted) const;
-  std::optional<Evaluator::Evaluated> adapt_layers(Plan& plan, const Slicing& slicing,
-                                                   const SimulationOptions& options);
+  bool free_more(const UnitFit& of, int rank, int64_t bytes, int64_t freed, ToFree& wanted) const;
+  std::vector<ToFree> ways() const;
+  std::vector<ToFree> alike(const UnitFit& of, const ToFree& way) const;
 
   const PlanningInputs& inputs_;
   const PipelineLayout& layout_;

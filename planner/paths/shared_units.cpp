@@ -123,15 +123,25 @@ double SharedUnits::least_load_s(size_t rank, int units) const {
   box.stages = {std::vector<int>(all_.stages.low.size(), 1),
                 std::vector<int>(all_.stages.low.size(), most)};
   box.ranks.low = box.ranks.high = std::vector<int>(stages_.size(), units);
-  double least_s = endless_s;
-  const bool all = recompute_->each_way(rank, box, [&](const Dealt& dealt) {
-    double way_s = 0;
+  const auto way_s = [&](const Dealt& dealt, double again_s) {
+    double longest_s = 0;
     for (size_t p = 0; p < around_s.size(); ++p)
-      way_s = std::max(way_s, around_s[p] + own_s(paths_[rank][p], dealt) +
-                                  paths_[rank][p].recomputes * recompute_->seconds(rank, dealt));
-    least_s = std::min(least_s, way_s);
+      longest_s = std::max(longest_s, around_s[p] + own_s(paths_[rank][p], dealt) +
+                                          paths_[rank][p].recomputes * again_s);
+    return longest_s;
+  };
+  std::vector<std::pair<double, Dealt>> ways;
+  const bool all = recompute_->each_way(rank, box, [&](const Dealt& dealt) {
+    ways.emplace_back(way_s(dealt, recompute_->at_least_s(rank, dealt)), dealt);
   });
-  return known->second = all ? std::max(least_s, any_s) : any_s;
+  if (!all) return known->second = any_s;
+  std::ranges::sort(ways);
+  double least_s = endless_s;
+  for (const auto& [at_least_s, dealt] : ways) {
+    if (at_least_s >= least_s) break;
+    least_s = std::min(least_s, way_s(dealt, recompute_->seconds(rank, dealt)));
+  }
+  return known->second = std::max(least_s, any_s);
 }
 
 SharedUnits::Dealt SharedUnits::dealt(const std::vector<int>& begins, size_t rank) const {
@@ -165,7 +175,7 @@ SharedUnits::Ways::value_type SharedUnits::ways(size_t rank, const SplitBox& box
       }
       return false;
     };
-    if (is_slow(0)) return;
+    if (is_slow(recompute_->at_least_s(rank, dealt))) return;
     const double again_s = recompute_->seconds(rank, dealt);
     if (!is_slow(again_s)) ways.push_back({dealt, again_s});
   });

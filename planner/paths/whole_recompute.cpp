@@ -55,6 +55,10 @@ WholeRecompute::WholeRecompute(std::shared_ptr<const StageTable> bytes,
     for (int count = 0; count <= static_cast<int>(units_.size() - stages) + 1; ++count)
       least_.back().push_back(least(stage, count));
   }
+  for (const std::vector<HeldAtOnce>& of_rank : moments_) {
+    steps_.emplace_back();
+    for (const HeldAtOnce& moment : of_rank) steps_.back().push_back(steps_of(moment));
+  }
 }
 
 WholeRecompute::WholeRecompute(Placement placement, RankSpeeds speeds)
@@ -148,9 +152,46 @@ double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
   return seconds / speeds_.relative()[rank];
 }
 
+std::vector<WholeRecompute::Step> WholeRecompute::steps_of(const HeldAtOnce& moment) const {
+  const std::vector<size_t>& stages = stages_[static_cast<size_t>(moment.rank)];
+  std::vector<Step> steps;
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const int held = moment.held[stages[i]];
+    if (held == 0) continue;
+    for (const LayerChoice& step : hull(any_[stages[i]]))
+      steps.push_back({i, {step.seconds, held * step.bytes}});
+  }
+  std::ranges::sort(steps, cheaper, &Step::more);
+  return steps;
+}
+
+double WholeRecompute::relaxed_s(size_t rank, size_t moment, const Dealt& dealt) const {
+  int64_t left = excess(moments_[rank][moment], dealt);
+  double seconds = 0;
+  for (const auto& [stage, more] : steps_[rank][moment]) {
+    if (left <= 0) return seconds;
+    const int64_t bytes = dealt[stage] * more.bytes;
+    const double part = std::min(1.0, static_cast<double>(left) / static_cast<double>(bytes));
+    seconds += part * dealt[stage] * more.seconds;
+    left -= bytes;
+  }
+  return left > 0 ? does_not_fit : seconds;
+}
+
+double WholeRecompute::at_least_s(size_t rank, const Dealt& dealt) const {
+  if (!is_known(rank, dealt)) return 0;
+  double seconds = 0;
+  for (size_t moment = 0; moment < moments_[rank].size(); ++moment)
+    seconds = std::max(seconds, relaxed_s(rank, moment, dealt));
+  return (1 - bound_rounding) * seconds / speeds_.relative()[rank];
+}
+
+bool WholeRecompute::is_known(size_t rank, const Dealt& dealt) const {
+  return !moments_[rank].empty() && std::accumulate(dealt.begin(), dealt.end(), 0) <= most_units;
+}
+
 double WholeRecompute::seconds(size_t rank, const Dealt& dealt) const {
-  if (moments_[rank].empty()) return 0;
-  if (std::accumulate(dealt.begin(), dealt.end(), 0) > most_units) return 0;
+  if (!is_known(rank, dealt)) return 0;
   const auto [found, fresh] = known_[rank].try_emplace(dealt);
   if (fresh) found->second = least_s(rank, dealt);
   return found->second;

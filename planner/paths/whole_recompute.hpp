@@ -47,6 +47,8 @@ class WholeRecompute {
   /// The least seconds by which backwards of its stages together take longer; infinite where it
   /// does not fit.
   double seconds(size_t rank, const Dealt& dealt) const;
+  /// No more than that, as of parts of choices; found in a hundredth of the time.
+  double at_least_s(size_t rank, const Dealt& dealt) const;
 
   /// Prices as SplitMemory::broken() has them, for each rank that has a hull and of which the mean
   /// of units, and of the seconds that backwards of its stages take longer, lies below it.
@@ -63,8 +65,17 @@ class WholeRecompute {
   Least least(size_t stage, int units) const;
   const LayerChoices& choices(size_t stage, int units, int unit) const;
   int64_t given(const HeldAtOnce& moment, size_t stage, int units) const;
+  bool is_known(size_t rank, const Dealt& dealt) const;
   double least_s(size_t rank, const Dealt& dealt) const;
+  double relaxed_s(size_t rank, size_t moment, const Dealt& dealt) const;
   int64_t excess(const HeldAtOnce& moment, const Dealt& dealt) const;
+  /// A step along the hull of what any unit of a stage of the rank may choose; for all microbatches
+  /// that are held.
+  struct Step {
+    size_t stage;  // of the rank's
+    LayerChoice more;
+  };
+  std::vector<Step> steps_of(const HeldAtOnce& moment) const;
   class Dealing;
 
   std::shared_ptr<const StageTable> bytes_;
@@ -75,6 +86,7 @@ class WholeRecompute {
   std::vector<int64_t> limits_;
   std::vector<std::vector<size_t>> stages_;             // of each rank
   std::vector<std::vector<HeldAtOnce>> moments_;        // likewise
+  std::vector<std::vector<std::vector<Step>>> steps_;   // of each of them, the cheapest bytes first
   std::vector<LayerChoices> any_;                       // of a stage: what any unit may choose
   std::vector<std::vector<Least>> least_;               // by stage and units
   mutable std::vector<std::map<Dealt, double>> known_;  // by rank

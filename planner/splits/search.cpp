@@ -168,7 +168,7 @@ class Searcher {
     if (fits)
       spaces_.took(of.group(), of.order().weight * outcome.step_s / of.guess_s());
     else
-      spaces_.did_not_fit(of.group());
+      spaces_.did_not_fit(of.group(), outcome.effort);
   }
 
   /// Is every open split of a space worse than the best found?

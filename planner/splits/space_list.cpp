@@ -151,7 +151,10 @@ std::vector<SpaceList::Guess> SpaceList::of_groups(const std::map<size_t, Guess>
 double SpaceList::correction(size_t group) const {
   const auto seen = taken_.find(group);
   if (seen == taken_.end()) return 1;
-  return seen->second.first / static_cast<double>(seen->second.second);
+  const auto vain = in_vain_.find(group);
+  const double effort = vain == in_vain_.end() ? 0 : static_cast<double>(vain->second);
+  return seen->second.first / static_cast<double>(seen->second.second) *
+         (1 + vain_share * effort / static_cast<double>(search_.effort));
 }
 
 void SpaceList::each(const Dead& dead, const std::function<void(const SearchSpace&)>& call) const {

@@ -50,7 +50,11 @@ class SpaceList {
     sum += ratio;
     ++count;
   }
-  void did_not_fit(size_t group) { took(group, misfit_ratio); }
+  /// With what that took, the more the later the group has its next turn.
+  void did_not_fit(size_t group, int64_t effort) {
+    took(group, misfit_ratio);
+    in_vain_[group] += effort;
+  }
 
  private:
   /// A block comes before its spaces.
@@ -62,6 +66,8 @@ class SpaceList {
   static constexpr size_t round_of_groups = 4;
   /// A guess is taken to have been off by it where the split does not even fit.
   static constexpr double misfit_ratio = 2;
+  /// A group in which one part in so many of the effort was spent in vain counts for twice as slow.
+  static constexpr double vain_share = 16;
 
   size_t block_of(size_t number) const;
   bool gone(const Entry& entry, const Dead& dead) const;
@@ -78,6 +84,7 @@ class SpaceList {
   Least<Entry> tops_;                                   // of spaces, and of blocks not listed
   std::map<size_t, Least<Guess>> guesses_;              // of the same, by group
   std::map<size_t, std::pair<double, int64_t>> taken_;  // ratios and their number
+  std::map<size_t, int64_t> in_vain_;                   // effort of splits that did not fit
 };
 
 }  // namespace penstock

@@ -199,6 +199,32 @@ Choice choose(const AdaptiveProblem& problem) {
   return choice;
 }
 
+/// The stages whose gradients come from the last one, which is among them.
+std::vector<bool> before_last(const AdaptiveProblem& problem) {
+  std::vector<bool> before(problem.rank_of_stage.size(), false);
+  before.back() = true;
+  for (size_t stage = before.size(); stage-- > 0;) {
+    for (const Flow& flow : problem.flows) {
+      const bool here = flow.to == static_cast<int>(stage) && flow.gradient;
+      if (here && before[stage]) before[static_cast<size_t>(flow.from)] = true;
+    }
+  }
+  return before;
+}
+
+/// Does a rank hold too much in any order? When the first microbatch turns round, all stages on its
+/// way keep it.
+bool never_fits(const AdaptiveProblem& problem) {
+  const std::vector<bool> kept = before_last(problem);
+  std::vector<int64_t> bytes(static_cast<size_t>(problem.ranks), 0);
+  for (size_t stage = 0; stage < kept.size(); ++stage) {
+    const StageCosts& costs = problem.costs.stages[stage];
+    bytes[static_cast<size_t>(problem.rank_of_stage[stage])] +=
+        costs.fixed_bytes + costs.snapshot_bytes + (kept[stage] ? costs.saved_bytes : 0);
+  }
+  return problem.memory.fullest(bytes) > problem.memory.max_bytes;
+}
+
 std::optional<Program> fastest(const Choice& choice) {
   if (choice.best().empty()) return std::nullopt;
   return choice.best().front().program;
@@ -219,6 +245,7 @@ AdaptiveProblem adaptive_problem(const Plan& plan, std::vector<Flow> flows, Cost
 }
 
 FoundAdaptive find_adaptive(const AdaptiveProblem& problem) {
+  if (never_fits(problem)) return {};
   const Choice choice = choose(problem);
   return {fastest(choice), choice.actions()};
 }

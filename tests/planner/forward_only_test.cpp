@@ -38,10 +38,13 @@ TEST(ForwardOnlyPlan, IsWhatTryingAllFinds) {
     for (const double link : {1e7, 1e9}) {
       const UsedModel used(path, {.link_bytes_per_s = link});
       const Analysis analysis = analyse(used.model);
-      const std::vector<OperatorId> begins = unit_begins(used.model, analysis);
-      const PlanningInputs inputs{
-          used.model, analysis, used.profile, nullptr, plan_network(used.profile, nullptr), begins};
-      const ModelChain chain(used.model, analysis, begins);
+      const PlanningInputs inputs{used.model,
+                                  analysis,
+                                  used.profile,
+                                  nullptr,
+                                  plan_network(used.profile, nullptr),
+                                  units(used.model, analysis)};
+      const ModelChain chain(used.model, analysis, begins_of(inputs.units));
       PlanRequest request{.allow_batch_coupling = true, .effort = INT64_MAX};
       if (chain.units() > 12) request.stages_per_rank = 1;
       const LayoutSearch search(inputs, chain, request, chain.units() > 12 ? 2 : 3);

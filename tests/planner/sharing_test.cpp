@@ -38,7 +38,8 @@ struct Tied {
         chain(model, analysis, unit_begins(model, analysis)) {}
 
   PlanningInputs inputs() const {
-    return {model, analysis, profile, nullptr, plan_network(profile, nullptr), chain.begins()};
+    return {
+        model, analysis, profile, nullptr, plan_network(profile, nullptr), units(model, analysis)};
   }
   Planned plan(PlanRequest request, PlanSharing sharing) const {
     request.sharing = sharing;

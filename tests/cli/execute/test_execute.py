@@ -84,15 +84,19 @@ def test_every_schedule_trains_the_transformer_on_four_ranks_in_float32(tmp_path
 
 @any_device
 @pytest.mark.parametrize("schedule, ranks, recompute",
-                         [("1f1b", [0, 1], True), ("1f1b", [0, 1], 1), ("zbv", V, True),
-                          ("zbv", V, 1), ("zb-h1", [0, 1], 2)])
+                         [("1f1b", [0, 1], [True] * 2), ("1f1b", [0, 1], [1, 1]),
+                          ("zbv", V, [True] * 4), ("zbv", V, [1] * 4), ("zb-h1", [0, 1], [2, 2]),
+                          ("1f1b", [0, 1], [["permute", "layers.0.linear1"], ["output"]]),
+                          ("zb-h1", [0, 1], [["layers.1.norm2"], ["permute_4", "layers.3.norm3"]]),
+                          ("zbv", V, [["layers.0.norm3"], ["layers.1"], ["layers.2.linear1"],
+                                      ["permute_6", "norm"]])])
 def test_stages_that_recompute_train_as_pytorch(tmp_path, schedule, ranks, recompute):
     begins = ["", "layers.1", "layers.2", "layers.3"] if len(ranks) == 4 else ["", "layers.2"]
     plan = write_plan(tmp_path, model_path("transformer-f64"), text_file(tmp_path), begins, 4, 2,
                       schedule, sequence=16, ranks=ranks)
     content = yaml.safe_load(plan.read_text())
-    for stage in content["stages"]:
-        stage["recompute"] = recompute
+    for stage, again in zip(content["stages"], recompute, strict=True):
+        stage["recompute"] = again
     plan.write_text(yaml.safe_dump(content, sort_keys=False))
     check_against_pytorch(plan, tmp_path, FLOAT64)
 

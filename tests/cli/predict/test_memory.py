@@ -28,6 +28,14 @@ CUTS = {
     "gpt2": ["", "transformer.h.0", "transformer.h.1", "transformer.ln_f"],
     "llama": ["", "model.layers.0", "model.layers.1", "model.norm"],
 }
+# Units of the first and the third of them, neither all nor the first ones.
+UNITS = {
+    "unet": [["down.0.2"], ["up.0.merge.1", "up.1.merge"]],
+    "resnet": [["stem.1", "groups.0.0.norm1"], ["relu_4", "mean"]],
+    "vit": [["layers.0.norm2"], ["layers.1.self_attn", "norm"]],
+    "gpt2": [["transformer.h.0", "transformer.h.0.ln_2"], ["transformer.h.1.mlp"]],
+    "llama": [["model.layers.0.mlp"], ["view_8", "model.norm"]],
+}
 LOOP = [0, 1, 0, 1]
 OPTIMIZERS = {"resnet": "{kind: sgd, learning_rate: 0.1, momentum: 0.9}"}
 
@@ -66,8 +74,9 @@ def peaks(profiled, schedule, microbatches, ranks, *, recompute="false", replica
     profile = folder / f"profile-{min(2, parts * len(ranks))}.json"
     text = profile.read_bytes()
     cuts = {1: CUTS[name][:1], 2: CUTS[name][::2], 4: CUTS[name]}[len(ranks)]
-    stages = "".join(f'  - {{rank: {rank}, begin: "{cut}", recompute: {recompute}}}\n'
-                     for rank, cut in zip(ranks, cuts, strict=True))
+    again = UNITS[name] if recompute == "units" else [recompute] * len(ranks)
+    stages = "".join(f'  - {{rank: {rank}, begin: "{cut}", recompute: {units}}}\n'
+                     for rank, cut, units in zip(ranks, cuts, again, strict=True))
     plan = folder / "plan.yaml"
     plan.write_text(
         "penstock: plan\nversion: 1\njob:\n"
@@ -119,6 +128,7 @@ CASES = {
     "zero bubble": ("zb-h1", 4, [0, 1], {}),
     "v": ("zbv", 4, [0, 1, 1, 0], {}),
     "recompute": ("1f1b", 4, [0, 1], {"recompute": "true"}),
+    "units": ("1f1b", 4, [0, 1], {"recompute": "units"}),
     "replicas": ("1f1b", 4, [0, 1], {"replicas": 2}),
     "sharded": ("1f1b", 4, [0, 1], {"replicas": 2, "state": "sharded"}),
 }

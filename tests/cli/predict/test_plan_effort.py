@@ -54,7 +54,7 @@ def test_layers_of_a_split_by_hand_may_recompute_otherwise(tmp_path):
     points = "block.23:end,block.47:end,block.71:end"
     done = plan(tmp_path, "--ranks", "2", "--schedule", "interleaved-1f1b", "--stages-per-rank",
                 "2", "--memory", "150GB", "--split", points)
-    assert "% less; its layers may recompute otherwise than was looked for" in done.stdout
+    assert "% less; ranks may recompute otherwise than was looked for" in done.stdout
     assert "--time" not in done.stdout
 
 

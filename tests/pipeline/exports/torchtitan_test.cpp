@@ -103,9 +103,9 @@ TEST(TorchTitan, RecomputationIsOfAllStagesOrNone) {
 
 TEST(TorchTitan, RecomputationIsOfWholeStages) {
   Plan plan = export_chain({"", "layers.1"});
-  plan.stages[0].recompute = plan.stages[1].recompute = {.units = 1};
+  plan.stages[0].recompute = plan.stages[1].recompute = {.first_units = 1};
   EXPECT_THAT(export_refusal(titan, plan, stack_of(2)),
-              HasSubstr("plan.yaml: stages[0].recompute: stage 0 recomputes 1 of its units, "
+              HasSubstr("plan.yaml: stages[0].recompute: stage 0 recomputes some of its units, "
                         "and with TorchTitan a stage recomputes all or nothing"));
 }
 

@@ -47,6 +47,31 @@ TEST(PlanStages, ModulesTakeTheirOperatorsFromAnIntervalStage) {
       << "the innermost listed module decides";
 }
 
+TEST(PlanStages, RecomputeTheUnitsThatAreNamed) {
+  const Graph model = layered_model().graph();
+  const std::vector<Unit> all = units(model, analyse(model));
+  ASSERT_GE(all.size(), 4U);
+  Plan plan = plan_with({{0, ""}});
+  Recompute& recompute = plan.stages[0].recompute;
+  const auto segments = [&] { return sliced(plan, model).stages[0].recomputed; };
+  recompute.units = {all[3].label, all[0].label};
+  EXPECT_THAT(segments(),
+              ElementsAre(Segment{all[0].begin, all[0].end}, Segment{all[3].begin, all[3].end}));
+  recompute.units = {all[0].label, all[1].label};
+  const std::vector<Segment> named = segments();
+  recompute = {.first_units = 2};
+  EXPECT_EQ(segments(), named);
+  recompute = {.units = {"layers"}};
+  EXPECT_THAT(input_error([&] { segments(); }),
+              AllOf(HasSubstr("plan.yaml: stages[0].recompute: no unit of the stage begins at "
+                              "`layers`"),
+                    HasSubstr("Its units begin at ``, `layers.")));
+  recompute.units = {all[1].label, all[1].label};
+  EXPECT_THAT(input_error([&] { segments(); }), HasSubstr("is listed twice"));
+  recompute = {.first_units = 100};
+  EXPECT_THAT(input_error([&] { segments(); }), HasSubstr("units, not 100"));
+}
+
 TEST(PlanStages, AnOperatorCanBeListedAlone) {
   const Graph model = layered_model().graph();
   const Slicing slicing =

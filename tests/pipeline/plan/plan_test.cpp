@@ -100,7 +100,10 @@ TEST_F(PlanFile, IsWrittenAsItWasRead) {
                                            "  - {rank: 1, modules: [a.b, c@1], recompute: true}\n");
   EXPECT_EQ(to_yaml(read(by_hand), folder_.path() / "sub/plan.yaml"), by_hand);
   const std::string units = changed_plan("recompute: true", "recompute: 3");
-  EXPECT_EQ(read(units).stages[1].recompute, Recompute{.units = 3});
+  EXPECT_EQ(read(units).stages[1].recompute, Recompute{.first_units = 3});
+  const std::string named = changed_plan("recompute: true", "recompute: [layers.4, add_7]");
+  const std::vector<std::string> expected{"layers.4", "add_7"};
+  EXPECT_EQ(read(named).stages[1].recompute, Recompute{.units = expected});
   EXPECT_EQ(to_yaml(read(units), folder_.path() / "sub/plan.yaml"), units);
   const std::string program = changed_plan("schedule: 1f1b", "program: ../p.csv");
   EXPECT_EQ(to_yaml(read(program), folder_.path() / "sub/plan.yaml"), program);

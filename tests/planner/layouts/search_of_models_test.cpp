@@ -90,9 +90,12 @@ void expect_fits(const LayoutSearch& search, const FoundSplit& found, const Clus
 /// The fullest rank of the best, or 0 where nothing fits.
 int64_t expect_what_trying_all_finds(const Model& m, const Cluster& cluster,
                                      const PlanRequest& request) {
-  const PlanningInputs inputs{
-      m.graph,         m.analysis, m.profile, &cluster, plan_network(m.profile, &cluster),
-      m.chain.begins()};
+  const PlanningInputs inputs{m.graph,
+                              m.analysis,
+                              m.profile,
+                              &cluster,
+                              plan_network(m.profile, &cluster),
+                              units_at(m.graph, m.chain.begins())};
   const LayoutSearch search(inputs, m.chain, request, 3);
   const auto found = search.run().best;
   const auto expected = try_all(search);

@@ -109,7 +109,12 @@ struct Branched {
         branches(model, analysis, profile) {}
 
   PlanningInputs inputs() const {
-    return {model, analysis, profile, nullptr, plan_network(profile, nullptr), chain.begins()};
+    return {model,
+            analysis,
+            profile,
+            nullptr,
+            plan_network(profile, nullptr),
+            units_at(model, chain.begins())};
   }
 
   TemporaryFolder folder;

@@ -37,7 +37,12 @@ struct Model {
         chain(graph, analysis, fine ? fine_begins(graph) : unit_begins(graph, analysis)) {}
 
   PlanningInputs inputs() const {
-    return {graph, analysis, profile, nullptr, plan_network(profile, nullptr), chain.begins()};
+    return {graph,
+            analysis,
+            profile,
+            nullptr,
+            plan_network(profile, nullptr),
+            units_at(graph, chain.begins())};
   }
 
   Graph graph;

@@ -68,7 +68,7 @@ TEST_P(ReductionOfEverySchedule, HasThemWithTiedWeightsClippingAndRecompute) {
   PENSTOCK_MODEL(model, test::tied.model);
   Plan plan = split(test::tied, model, 4);
   plan.job.optimizer.clip_norm = 0.1;
-  plan.stages.front().recompute.units = 1;
+  plan.stages.front().recompute.first_units = 1;
   plan.stages.back().recompute.whole = true;
   expect_overlap_changes_nothing(plan, 2);
 }
