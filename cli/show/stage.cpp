@@ -178,9 +178,12 @@ std::string stage_text(const std::string& path, const Plan& plan, const Graph& m
   const StagePlan& planned = plan.stages.at(static_cast<size_t>(stage));
   const auto names =
       stage_names(model, slicing.stage_of_operator, static_cast<int>(plan.stages.size()));
+  const std::vector<std::string>& units = planned.recompute.units;
+  const std::string again = units.empty() ? recompute_note(planned.recompute)
+                                          : fmt::format(" (recomputes {})", fmt::join(units, ", "));
   return fmt::format("{}: stage {} on rank {}, {}{}; microbatches of {}\n\n{}", path, stage,
-                     planned.rank, names.at(static_cast<size_t>(stage)),
-                     recompute_note(planned.recompute), format_number(plan.microbatch, "sample"),
+                     planned.rank, names.at(static_cast<size_t>(stage)), again,
+                     format_number(plan.microbatch, "sample"),
                      StageText(model, slicing, stage).text());
 }
 

@@ -1,6 +1,7 @@
 #include "planner/layouts/recompute_fit.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace penstock {
@@ -95,8 +96,8 @@ RecomputeFit::Fitted RecomputeFit::fit_lowest(const UnitFit& of, Plan& plan, Sli
 }
 
 /// All ranks at once, each leaves out one unit after the other, those that take longest first.
-RecomputeFit::Fitted RecomputeFit::fewer(std::vector<int> choices, Plan& plan, Slicing& slicing) {
-  const UnitFit of = units(slicing);
+std::vector<int> RecomputeFit::without_needless(const UnitFit& of, std::vector<int> choices,
+                                                Plan& plan, Slicing& slicing) {
   const std::vector<std::vector<size_t>> ranks = of.chosen(choices);
   size_t most = 0;
   for (const std::vector<size_t>& rank : ranks) most = std::max(most, rank.size());
@@ -105,12 +106,55 @@ RecomputeFit::Fitted RecomputeFit::fewer(std::vector<int> choices, Plan& plan, S
     for (const std::vector<size_t>& rank : ranks)
       if (at < rank.size()) without[rank[at]] = -1;
     const Fitted tried = noted(of, without, plan, slicing);
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      if (fits(tried, rank) && at < ranks[rank].size()) choices[ranks[rank][at]] = -1;
+  }
+  return choices;
+}
+
+/// Of the units in the order of what their bytes cost as few as let each rank fit; bisects.
+std::vector<int> RecomputeFit::cheapest_first(const UnitFit& of, size_t units, Plan& plan,
+                                              Slicing& slicing) {
+  const std::vector<std::vector<size_t>> ranks = of.cheapest();
+  std::vector<size_t> low(ranks.size(), 0), high;
+  for (const std::vector<size_t>& rank : ranks) high.push_back(rank.size());
+  const auto first = [&](const std::vector<size_t>& counts) {
+    std::vector<int> choices(units, -1);
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      for (size_t i = 0; i < counts[rank]; ++i) choices[ranks[rank][i]] = 0;
+    return choices;
+  };
+  while (low != high) {
+    std::vector<size_t> middle;
+    for (size_t rank = 0; rank < ranks.size(); ++rank)
+      middle.push_back(std::midpoint(low[rank], high[rank]));
+    const Fitted tried = noted(of, first(middle), plan, slicing);
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
-      const bool fits = tried.memory[rank].peak_bytes <= limit_.of(static_cast<int>(rank));
-      if (fits && at < ranks[rank].size()) choices[ranks[rank][at]] = -1;
+      if (low[rank] == high[rank]) continue;
+      if (fits(tried, rank))
+        high[rank] = middle[rank];
+      else
+        low[rank] = middle[rank] + 1;
     }
   }
-  return noted(of, choices, plan, slicing);
+  return first(high);
+}
+
+/// What a unit frees in a stage is not quite what it frees by itself: so units are also chosen by
+/// what their bytes cost alone, and each rank takes what is shorter.
+RecomputeFit::Fitted RecomputeFit::fewer(const std::vector<int>& choices, Plan& plan,
+                                         Slicing& slicing) {
+  const UnitFit of = units(slicing);
+  std::vector<int> best = without_needless(of, choices, plan, slicing);
+  const std::vector<int> others =
+      without_needless(of, cheapest_first(of, choices.size(), plan, slicing), plan, slicing);
+  const Fitted tried = noted(of, others, plan, slicing);
+  for (int rank = 0; rank < layout_.ranks; ++rank) {
+    const bool shorter = of.seconds(rank, others) < of.seconds(rank, best);
+    if (!shorter || !fits(tried, static_cast<size_t>(rank))) continue;
+    for (const size_t unit : of.of_rank(rank)) best[unit] = others[unit];
+  }
+  return noted(of, best, plan, slicing);
 }
 
 RecomputeFit::Fitted RecomputeFit::note(const std::vector<int>& choices, Plan& plan,

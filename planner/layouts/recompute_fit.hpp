@@ -33,8 +33,8 @@ class RecomputeFit {
   /// Makes ranks fit that would not, as far as they can, and notes in the plan what they recompute:
   /// with prices where there are any (unit_fit.hpp).
   Fitted fit(Plan& plan, Slicing& slicing, const std::vector<double>& prices = {});
-  /// The same choices but for those without which a rank fits, too.
-  Fitted fewer(std::vector<int> choices, Plan& plan, Slicing& slicing);
+  /// Choices of units with which ranks fit as with these, but in less time where any were found.
+  Fitted fewer(const std::vector<int>& choices, Plan& plan, Slicing& slicing);
   /// Notes these choices of units, whether ranks fit or not.
   Fitted note(const std::vector<int>& choices, Plan& plan, Slicing& slicing);
   /// For `adaptive`, of which memory is only known when it is made: all ranks recompute alike, as
@@ -61,6 +61,12 @@ class RecomputeFit {
   void recall(const std::vector<std::vector<int>>& of_ranks, std::vector<ToFree>& wanted,
               std::vector<std::optional<RankMemory>>& settled);
   bool free_more(const UnitFit& of, int rank, int64_t bytes, int64_t freed, ToFree& wanted) const;
+  bool fits(const Fitted& fitted, size_t rank) const {
+    return fitted.memory[rank].peak_bytes <= limit_.of(static_cast<int>(rank));
+  }
+  std::vector<int> without_needless(const UnitFit& of, std::vector<int> choices, Plan& plan,
+                                    Slicing& slicing);
+  std::vector<int> cheapest_first(const UnitFit& of, size_t units, Plan& plan, Slicing& slicing);
   std::vector<ToFree> ways() const;
   std::vector<ToFree> alike(const UnitFit& of, const ToFree& way) const;
 

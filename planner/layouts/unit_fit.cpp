@@ -121,6 +121,28 @@ std::vector<std::vector<size_t>> UnitFit::chosen(const std::vector<int>& of_unit
   return ranks;
 }
 
+std::vector<std::vector<size_t>> UnitFit::cheapest() const {
+  std::vector<std::vector<size_t>> ranks;
+  for (std::vector<size_t> units : ranks_) {
+    const auto for_all = [&](size_t i) {
+      LayerChoice choice = choices(i).front();
+      choice.bytes *= units_[i].held;
+      return choice;
+    };
+    std::erase_if(units, [&](size_t i) { return for_all(i).bytes <= 0; });
+    std::ranges::stable_sort(units, cheaper, for_all);
+    ranks.push_back(std::move(units));
+  }
+  return ranks;
+}
+
+double UnitFit::seconds(int rank, const std::vector<int>& of_units) const {
+  double sum = 0;
+  for (const size_t i : of_rank(rank))
+    if (of_units[i] >= 0) sum += choices(i).front().seconds;
+  return sum;
+}
+
 Recompute UnitFit::layers_of(size_t begin, size_t end, const std::vector<int>& choices) const {
   Recompute recompute;
   for (size_t i = begin; i < end; ++i) {

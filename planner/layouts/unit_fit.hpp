@@ -48,6 +48,11 @@ class UnitFit {
   /// The units of each rank that do not keep everything, those that take longest first; none where
   /// its stages are recomputed at once.
   std::vector<std::vector<size_t>> chosen(const std::vector<int>& choices) const;
+  /// The units of each rank that can free anything, the cheapest bytes first.
+  std::vector<std::vector<size_t>> cheapest() const;
+  /// By how much its backwards take longer.
+  double seconds(int rank, const std::vector<int>& choices) const;
+  const std::vector<size_t>& of_rank(int rank) const { return ranks_[static_cast<size_t>(rank)]; }
   /// Notes each unit's choice in the plan.
   void note(const std::vector<int>& choices, Plan& plan) const;
   /// The most that a rank can free.

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from handing import MODELS, refused, succeeds
 from pipelines import model_path, torch, write_plan
@@ -88,6 +89,22 @@ def test_buffers_constants_and_what_is_computed_in_several_stages_are_named(tmp_
     text = succeeds(tmp_path, "show", "plan.yaml", "--stage", 0).stdout
     assert re.search(r"get_attr\[target=\S+running_mean\]  # float32 \[\d+\], buffer\n", text)
     assert re.search(r"#   %\S+: float32 \[\d+\], the next \S+running_mean\n", text)
+
+
+def test_the_units_that_a_stage_recomputes_are_named_and_have_to_be_its_own(tmp_path):
+    plan_of(tmp_path, "gpt2", ["", "transformer.h.1"])
+    plan = tmp_path / "plan.yaml"
+    content = yaml.safe_load(plan.read_text())
+    content["stages"][1]["recompute"] = ["transformer.h.1.attn", "transformer.h.1.mlp"]
+    plan.write_text(yaml.safe_dump(content, sort_keys=False))
+    assert "(2 units recomputed)" in succeeds(tmp_path, "show", "plan.yaml").stdout
+    stage = succeeds(tmp_path, "show", "plan.yaml", "--stage", 1).stdout
+    assert " (recomputes transformer.h.1.attn, transformer.h.1.mlp); microbatches" in stage
+    content["stages"][1]["recompute"] = ["transformer.h.0.mlp"]
+    plan.write_text(yaml.safe_dump(content, sort_keys=False))
+    refused(tmp_path, "show", "plan.yaml", "--stage", 1,
+            says=["stages[1].recompute: no unit of the stage begins at `transformer.h.0.mlp`",
+                  "Its units begin at `transformer.h.1`, `transformer.h.1.attn`"])
 
 
 def test_a_stage_that_is_not_there_and_what_has_no_stages_are_refused(tmp_path):
