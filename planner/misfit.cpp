@@ -92,17 +92,18 @@ std::string of_groups(const Misfit& misfit) {
 }
 
 std::string flags(const PipelineLayout& layout) {
-  return fmt::format(", with --schedule {} --microbatches {} --data-parallel {}", layout.name(),
+  return fmt::format("--schedule {} --microbatches {} --data-parallel {}", layout.name(),
                      layout.microbatches, layout.data_parallel);
 }
 
 /// Flags that ask for that shape; "" where nothing was found.
 std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
-  if (const auto found = search(misfit, request, misfit.of.devices)) return flags(found->layout);
+  if (const auto found = search(misfit, request, misfit.of.devices))
+    return ", with " + flags(found->layout);
   const auto sharded = with_sharded_state(request, misfit.of.inputs());
   if (!sharded) return "";
   const auto found = search(misfit, *sharded, misfit.of.devices);
-  return found ? flags(found->layout) + shard_state : "";
+  return found ? ", with " + flags(found->layout) + shard_state : "";
 }
 
 /// Flags for `adaptive`, which has as few microbatches in flight as fit, and which large layouts
@@ -158,7 +159,7 @@ InputError does_not_fit(const Misfit& misfit) {
                       fmt::format("the search ended before it found a plan that fits in {} per "
                                   "rank; there are some, one needs {}",
                                   format(limit), format_bytes(best.fullest_bytes)),
-                      fmt::format("Give it more time, or ask for plans{} --stages-per-rank {}.",
+                      fmt::format("Give it more time, or ask for {} --stages-per-rank {}.",
                                   flags(best.layout), best.layout.stages_per_rank));
   return InputError(limit.source,
                     fmt::format("no plan {} in {} per rank: the best {}needs {}",

@@ -110,10 +110,8 @@ bool all_recompute(const Plan& plan, std::string_view tool) {
     throw InputError(
         fmt::format("{}: stages[{}].recompute", export_place(plan), stage),
         recompute.of_units()
-            ? fmt::format(
-                  "stage {} recomputes some of its units, and with {} a stage recomputes all "
-                  "or nothing",
-                  stage, tool)
+            ? fmt::format("stage {} recomputes some of its units, and with {} it is all or nothing",
+                          stage, tool)
             : fmt::format("stage {} {} and stage 0 {}, and with {} it is all stages or none", stage,
                           first ? "does not recompute" : "recomputes", first ? "does" : "does not",
                           tool),

@@ -52,8 +52,8 @@ ProgramPaths::Recompute paths_recompute(const LayoutContext& context, const Pipe
   return {split_memory(context, layout, limit, compute),
           std::make_shared<SplitRecompute>(
               context.bytes(layout), recompute_choices(context, layout),
-              kept_for_weight(context, layout), context.inputs.model.layers, placement(compute),
-              layout.speeds(), fullest_moments(compute), limits_of_ranks(layout, limit)),
+              kept_for_weight(context, layout), placement(compute), layout.speeds(),
+              fullest_moments(compute), limits_of_ranks(layout, limit)),
           nullptr};
 }
 

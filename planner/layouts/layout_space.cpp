@@ -128,13 +128,15 @@ std::optional<LayoutSpace::Result> LayoutSpace::refined(const Result& found, dou
 
 bool LayoutSpace::places_recompute() const {
   return layout_.schedule && layout_.stages_per_rank > 1 && !context_.min_memory && limit_.any() &&
-         std::ranges::any_of(layout_.measured->operators,
-                             [](const OperatorCost& layer) { return !layer.recompute.empty(); });
+         (!inputs_.model.layers ||
+          std::ranges::any_of(layout_.measured->operators,
+                              [](const OperatorCost& layer) { return !layer.recompute.empty(); }));
 }
 
 /// Nothing is known where the program has no paths.
 BestRecompute LayoutSpace::best_recompute(const std::vector<int>& begins, const Aim& aim) {
   if (!aim.choices.empty()) return {.choices = aim.choices};
+  if (!places_recompute()) return {};
   if (!paths_) paths_ = paths(begins);
   if (!paths_ || !paths_->recompute()) return {};
   return penstock::best_recompute(*paths_, begins, aim.most_s, aim.effort, aim.stop);
@@ -142,18 +144,15 @@ BestRecompute LayoutSpace::best_recompute(const std::vector<int>& begins, const 
 
 /// With the least recompute, or with the choices that make the step shortest, where these are
 /// faster. What lets ranks fit in fact may be more than stages keep: then by the prices of the best
-/// choices.
+/// choices. The least of a table need not be noted, it is found again.
 std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int>& begins,
                                                            const Aim& aim,
                                                            const SimulationOptions& options) {
-  if (!inputs_.model.layers && !aim.choices.empty())
-    return run(owners(begins), options, {.choices = aim.choices});
   std::optional<Result> best = run(owners(begins), options);
   if (!best) return best;
-  const std::vector<int> least = std::exchange(best->choices, {});
-  if (!recomputes(best->plan)) return best;
-  if (!inputs_.model.layers) return without_needless(std::move(*best), least, begins, aim, options);
-  if (!places_recompute()) return best;
+  const bool layers = inputs_.model.layers, recomputes = penstock::recomputes(best->plan);
+  if (layers || !recomputes) best->choices.clear();
+  if (!recomputes || context_.min_memory || !layout_.schedule) return best;
   const BestRecompute found = best_recompute(begins, aim);
   int simulated = best->simulated;
   for (const RecomputePlacing& placing :
@@ -166,26 +165,22 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int
     if (fit) break;
   }
   best->simulated = simulated;
+  if (!layers && aim.choices.empty()) leave_out_needless(*best, begins, aim, options);
   best->effort = found.effort;
-  best->slack_s = std::max(0.0, best->evaluated.simulation.makespan_s - found.bound_s);
   best->more = found.gave_up;
+  const double least_s = std::max(found.bound_s, splits_->split_s(begins));
+  if (!layers || places_recompute())
+    best->slack_s = std::max(0.0, best->evaluated.simulation.makespan_s - least_s);
   return best;
 }
 
-/// Of a split that may be the best: choices free more at times than they are expected to. Others
-/// may be faster still.
-LayoutSpace::Result LayoutSpace::without_needless(Result result, const std::vector<int>& choices,
-                                                  const std::vector<int>& begins, const Aim& aim,
-                                                  const SimulationOptions& options) {
-  if (choices.empty() || context_.min_memory) return result;
-  if (result.evaluated.simulation.makespan_s <= aim.most_s && fits(result)) {
-    Result fewer = run(owners(begins), options, {.choices = choices, .fewer = true}).value();
-    fewer.simulated += result.simulated;
-    if (better(fewer, result)) result = std::move(fewer);
-  }
-  const double step_s = result.evaluated.simulation.makespan_s;
-  result.slack_s = std::max(0.0, step_s - splits_->split_s(begins));
-  return result;
+/// Of a split that may be the best: choices free more at times than they are expected to.
+void LayoutSpace::leave_out_needless(Result& result, const std::vector<int>& begins, const Aim& aim,
+                                     const SimulationOptions& options) {
+  if (result.evaluated.simulation.makespan_s > aim.most_s || !fits(result)) return;
+  Result fewer = run(owners(begins), options, {.choices = result.choices, .fewer = true}).value();
+  fewer.simulated += result.simulated;
+  if (better(fewer, result)) result = std::move(fewer);
 }
 
 std::optional<LayoutSpace::Result> LayoutSpace::run(std::vector<int> stage_of_operator,

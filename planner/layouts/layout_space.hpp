@@ -79,8 +79,7 @@ class LayoutSpace : public OpenSpace {
   BestRecompute best_recompute(const std::vector<int>& begins, const Aim& aim);
   std::optional<Result> run_placed(const std::vector<int>& begins, const Aim& aim,
                                    const SimulationOptions& options);
-  Result without_needless(Result result, const std::vector<int>& choices,
-                          const std::vector<int>& begins, const Aim& aim,
+  void leave_out_needless(Result& result, const std::vector<int>& begins, const Aim& aim,
                           const SimulationOptions& options);
   bool fits(const Result& one) const;
   bool better(const Result& one, const Result& other) const;

@@ -19,12 +19,11 @@ constexpr int64_t products_to_keep = 50;
 
 SplitRecompute::SplitRecompute(std::shared_ptr<const StageTable> bytes,
                                std::vector<LayerChoices> units, std::vector<int64_t> for_weight,
-                               bool any, Placement placement, RankSpeeds speeds,
+                               Placement placement, RankSpeeds speeds,
                                const std::vector<HeldAtOnce>& moments, std::vector<int64_t> limits)
     : bytes_(std::move(bytes)),
       units_(std::move(units)),
       for_weight_(units_.size() + 1, 0),
-      any_(any),
       placement_(std::move(placement)),
       speeds_(std::move(speeds)),
       limits_(std::move(limits)),
@@ -263,18 +262,6 @@ std::optional<std::vector<SplitRecompute::Option>> SplitRecompute::options(
   return options;
 }
 
-/// The choice of each unit, so that they free so much; -1: it recomputes nothing.
-std::vector<int> SplitRecompute::chosen(const std::vector<LayerChoices>& units,
-                                        int64_t bytes) const {
-  if (any_) return choices_.of(units, bytes).choices;
-  std::vector<int> chosen(units.size(), -1);
-  for (size_t unit = 0; unit < units.size() && bytes > 0; ++unit) {
-    chosen[unit] = 0;
-    bytes -= units[unit].front().bytes;
-  }
-  return chosen;
-}
-
 /// Frees more as long as that does not fit, as RecomputeFit does.
 std::optional<SplitRecompute::Option> SplitRecompute::found(
     size_t rank, const Intervals& stages, const std::vector<double>& prices) const {
@@ -301,7 +288,7 @@ std::optional<SplitRecompute::Option> SplitRecompute::found(
   const Holding holding(*this, rank, stages);
   for (int64_t more = holding.excess(freed_of); more > 0; more = holding.excess(freed_of)) {
     if (freed >= most) return std::nullopt;
-    option.choices = chosen(choices, std::min(most, freed + more));
+    option.choices = choices_.of(choices, std::min(most, freed + more)).choices;
     std::ranges::fill(option.longer_s, 0.0);
     std::ranges::fill(freed_of, 0);
     freed = 0;

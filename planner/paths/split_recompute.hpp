@@ -18,10 +18,9 @@ namespace penstock {
 /// For one thread: it keeps what it has found.
 class SplitRecompute {
  public:
-  /// `units`: their choices, in seconds of a backward on the fastest rank; `any`: those that free
-  /// enough in the least time, else units are recomputed in their order. `limits`: bytes, by rank.
+  /// `units`: their choices, in seconds of a backward on the fastest rank; `limits`: bytes by rank.
   SplitRecompute(std::shared_ptr<const StageTable> bytes, std::vector<LayerChoices> units,
-                 std::vector<int64_t> for_weight, bool any, Placement placement, RankSpeeds speeds,
+                 std::vector<int64_t> for_weight, Placement placement, RankSpeeds speeds,
                  const std::vector<HeldAtOnce>& moments, std::vector<int64_t> limits);
 
   /// Seconds by which each backward of a stage takes longer, by stage; absent where a rank does not
@@ -47,8 +46,6 @@ class SplitRecompute {
                                  const std::vector<double>& prices) const;
   const std::vector<std::vector<size_t>>& stages() const { return stages_; }
   const std::vector<LayerChoices>& units() const { return units_; }
-  /// May units choose, each for itself?
-  bool chooses() const { return any_; }
 
  private:
   using Intervals = std::vector<int>;  // begins and ends of a rank's stages
@@ -64,12 +61,10 @@ class SplitRecompute {
   std::optional<std::vector<Chosen>> of_units(int begin, int end, int64_t most) const;
   std::optional<Option> found(size_t rank, const Intervals& stages,
                               const std::vector<double>& prices) const;
-  std::vector<int> chosen(const std::vector<LayerChoices>& units, int64_t bytes) const;
 
   std::shared_ptr<const StageTable> bytes_;
   std::vector<LayerChoices> units_;
   std::vector<int64_t> for_weight_;  // of the units before each one
-  bool any_;
   Placement placement_;
   RankSpeeds speeds_;
   std::vector<int64_t> limits_;

@@ -231,7 +231,7 @@ bool Candidate::anneals(const SplitRank* incumbent) const {
   if (!boxed_ || boxes_effort_ < annealing_due_ || !opened_->places_recompute()) return false;
   const double far = seeds_ == 0 ? hopeless : unlikely;
   if (result.best && result.best->outcome.step_s > far * order_.most_s(incumbent)) return false;
-  return (*program_)->recompute() && (*program_)->recompute()->chooses();
+  return (*program_)->recompute() != nullptr;
 }
 
 /// Annealings from the best split yet come to others than those from the proposals do.

@@ -106,7 +106,7 @@ TEST(TorchTitan, RecomputationIsOfWholeStages) {
   plan.stages[0].recompute = plan.stages[1].recompute = {.first_units = 1};
   EXPECT_THAT(export_refusal(titan, plan, stack_of(2)),
               HasSubstr("plan.yaml: stages[0].recompute: stage 0 recomputes some of its units, "
-                        "and with TorchTitan a stage recomputes all or nothing"));
+                        "and with TorchTitan it is all or nothing"));
 }
 
 TEST(TorchTitan, RefusesACutInsideAModule) {

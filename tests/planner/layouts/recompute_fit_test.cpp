@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "graph/cuts/segments.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/engine/memory.hpp"
+#include "simulator/engine/simulate.hpp"
 #include "tests/models/models.hpp"
 #include "tests/planner/profiled_model.hpp"
 
@@ -105,6 +107,46 @@ TEST(RecomputeFit, NoUnitOfAPlanCanBeLeftOutAndMostRanksTakeTheLeastTime) {
   EXPECT_GT(fitting, 10);
   EXPECT_GT(by_name, fitting / 4);
   EXPECT_GT(least, fitting / 2);
+}
+
+TEST(RecomputeFit, NoOtherUnitsOfASplitByHandTakeLessThanWasProven) {
+  PENSTOCK_MODEL(path, "gpt2");
+  const ProfiledModel f(path);
+  std::mt19937_64 random(1);
+  int fitting = 0;
+  for (const int each : {1, 2}) {
+    PlanRequest request{.ranks = 2,
+                        .schedules = {each == 1 ? "1f1b" : "interleaved-1f1b"},
+                        .microbatches = 4,
+                        .stages_per_rank = each,
+                        .data_parallel = 1,
+                        .split = {"transformer.h.1:beginning"}};
+    if (each == 2)
+      request.split = {"transformer.h.0.ln_2:beginning", "transformer.h.1:beginning",
+                       "transformer.h.1.ln_2:beginning"};
+    const int64_t peak = std::ranges::max(f.plan(request).plan.prediction->peak_memory_bytes);
+    request.memory_bytes = peak * 4 / 5;
+    const Planned planned = f.plan(request);
+    EXPECT_FALSE(planned.complete);
+    EXPECT_LT(planned.proven_s(), planned.plan.prediction->step_s);
+    TriedUnits tried(f, planned.plan);
+    for (int set = 0; set < 400; ++set) {
+      Plan plan = planned.plan;
+      for (size_t stage = 0; stage < plan.stages.size(); ++stage) {
+        plan.stages[stage].recompute = {};
+        for (const std::string& unit : tried.labels[stage])
+          if (random() % 2 == 0) plan.stages[stage].recompute.units.push_back(unit);
+      }
+      const Slicing slicing = slice(plan, f.model, tried.analysis);
+      const Costs costs = plan_costs(plan, f.model, slicing, f.profile);
+      const Simulation run =
+          simulate(lowered_program(plan, slicing), costs, plan_network(f.profile, nullptr));
+      if (std::ranges::max(run.peak_memory_bytes) > *request.memory_bytes) continue;
+      ++fitting;
+      EXPECT_GE(run.makespan_s, planned.proven_s() * (1 - 1e-12));
+    }
+  }
+  EXPECT_GT(fitting, 100);
 }
 
 }  // namespace

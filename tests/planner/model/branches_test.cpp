@@ -199,7 +199,7 @@ TEST(Branches, SearchFindsWhatTryingAllFinds) {
       request.memory_bytes = free->outcome.peak_bytes / 100 * percent;
       const LayoutSearch search(inputs, m.chain, request, ranks);
       const SearchResult result = search.run();
-      EXPECT_TRUE(result.complete);
+      EXPECT_TRUE(percent > 100 ? result.complete : result.all_seen);  // ranks may recompute
       const auto expected = try_all(search);
       ASSERT_EQ(result.best.has_value(), expected.has_value());
       if (!expected) continue;
