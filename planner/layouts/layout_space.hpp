@@ -16,7 +16,7 @@
 
 namespace penstock {
 
-/// How layers choose what they recompute: as they were told, or by prices of backwards, as
+/// How units choose what they recompute: as they were told, or by prices of backwards, as
 /// RecomputeFit has them; else what takes least time.
 struct RecomputePlacing {
   std::vector<int> choices;
@@ -31,7 +31,7 @@ class LayoutSpace : public OpenSpace {
 
   const SplitSpace& splits() const override { return *splits_; }
   /// Ranks that would not fit recompute, or all of them where memory is the objective:
-  /// recompute_fit.hpp. Layers of a table do in the stages where that lengthens the step least.
+  /// recompute_fit.hpp. Ranks of several stages do where that lengthens the step least.
   SplitOutcome simulate(const std::vector<int>& begins, const Aim& aim) override;
   bool places_recompute() const override;
   void rest() override {

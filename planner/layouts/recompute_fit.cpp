@@ -46,8 +46,8 @@ RecomputeFit::Fitted RecomputeFit::noted(const UnitFit& of, const std::vector<in
 }
 
 /// What choices free is not quite what a rank then holds less: recomputing takes memory meanwhile.
-/// A rank frees more until it fits, then all that it can, and where that is not enough does what
-/// `more` says.
+/// A rank frees more until it fits, then all that it can, and where that is not enough its stages
+/// are recomputed at once; layers of a table begin again without the choices that take most.
 RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
                                        const std::vector<double>& prices) {
   const UnitFit of = units(slicing);
