@@ -43,7 +43,7 @@ struct Unit {
 /// is a unit.
 std::vector<Unit> units(const Graph& graph, const Analysis& analysis);
 
-/// Those that begin there: 0 …, ascending.
+/// The units that begin there, at 0 and on, ascending.
 std::vector<Unit> units_at(const Graph& graph, const std::vector<OperatorId>& begins);
 
 /// The first operators of units.

@@ -189,7 +189,9 @@ Slicing slice(const Plan& plan, const Graph& model, const Analysis& analysis) {
 
 void note_recompute(const Plan& plan, const Graph& model, const std::vector<Unit>& units,
                     Slicing& slicing) {
-  const std::vector<std::vector<int>> of_stages = units_of_stages(slicing, units);
+  std::vector<std::vector<int>> of_stages;
+  if (std::ranges::any_of(plan.stages, &Recompute::of_units, &StagePlan::recompute))
+    of_stages = units_of_stages(slicing, units);
   for (size_t i = 0; i < plan.stages.size(); ++i) {
     slicing.stages[i].choices = choices_of(plan, model, slicing, i);
     std::vector<Segment>& segments = slicing.stages[i].recomputed;

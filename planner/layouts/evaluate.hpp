@@ -27,9 +27,9 @@ struct PlanningInputs {
   /// The tensor groups that a rank is of: how many have parts, and how they hold tensors.
   int parts = 1;
   sharding::Pins sharding = {};
-  /// How long the values of the model live (simulator/memory/value_lives.hpp).
+  /// The lives of the model's values (simulator/memory/value_lives.hpp).
   std::shared_ptr<KnownBySize<ValueLives>> lives = std::make_shared<KnownBySize<ValueLives>>();
-  /// What its units may recompute (unit_fit.hpp).
+  /// The choices of its units to recompute (unit_fit.hpp).
   std::shared_ptr<KnownBySize<std::vector<LayerChoices>>> choices =
       std::make_shared<KnownBySize<std::vector<LayerChoices>>>();
 

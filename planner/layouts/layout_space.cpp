@@ -174,7 +174,7 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int
   return best;
 }
 
-/// Of a split that may be the best: choices free more at times than they are expected to.
+/// Only where the split may be the best: choices free more at times than they are expected to.
 void LayoutSpace::leave_out_needless(Result& result, const std::vector<int>& begins, const Aim& aim,
                                      const SimulationOptions& options) {
   if (result.evaluated.simulation.makespan_s > aim.most_s || !fits(result)) return;

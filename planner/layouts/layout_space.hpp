@@ -16,8 +16,8 @@
 
 namespace penstock {
 
-/// How units choose what they recompute: as they were told, or by prices of backwards, as
-/// RecomputeFit has them; else what takes least time.
+/// The way in which units choose what they recompute: as they were told, or by prices of backwards,
+/// as RecomputeFit has them; else what takes least time.
 struct RecomputePlacing {
   std::vector<int> choices;
   std::vector<double> prices;

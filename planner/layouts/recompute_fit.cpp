@@ -45,8 +45,8 @@ RecomputeFit::Fitted RecomputeFit::noted(const UnitFit& of, const std::vector<in
   return fitted;
 }
 
-/// What choices free is not quite what a rank then holds less: recomputing takes memory meanwhile.
-/// A rank frees more until it fits, then all that it can, and where that is not enough its stages
+/// A rank does not quite hold less by what its choices free: recomputing takes memory meanwhile.
+/// So it frees more until it fits, then all that it can, and where that is not enough its stages
 /// are recomputed at once; layers of a table begin again without the choices that take most.
 RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
                                        const std::vector<double>& prices) {
@@ -55,8 +55,9 @@ RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
   const auto ranks = static_cast<size_t>(layout_.ranks);
   std::vector<ToFree> wanted(ranks);
   std::vector<std::optional<RankMemory>> settled(ranks);
-  const std::vector<std::vector<int>> of_ranks = intervals(slicing);
   const bool recalls = of_layers() && prices.empty();
+  std::vector<std::vector<int>> of_ranks;
+  if (recalls) of_ranks = intervals(slicing);
   for (size_t rank = 0; rank < ranks && min_memory_; ++rank)
     wanted[rank].bytes = of.most(static_cast<int>(rank));
   if (recalls) recall(of_ranks, wanted, settled);
@@ -84,12 +85,12 @@ RecomputeFit::Fitted RecomputeFit::fit_lowest(const UnitFit& of, Plan& plan, Sli
   std::vector<ToFree> best(static_cast<size_t>(layout_.ranks));
   std::vector<int64_t> least(best.size(), INT64_MAX);
   for (const ToFree& way : ways()) {
-    const std::vector<int> choices = of.free(alike(of, way), choices_).choices;
-    const Fitted fitted = noted(of, choices, plan, slicing);
+    const std::vector<ToFree> alike(best.size(), way);
+    const Fitted fitted = noted(of, of.free(alike, choices_).choices, plan, slicing);
     for (size_t rank = 0; rank < best.size(); ++rank) {
       if (fitted.memory[rank].peak_bytes >= least[rank]) continue;
       least[rank] = fitted.memory[rank].peak_bytes;
-      best[rank] = alike(of, way)[rank];
+      best[rank] = way;
     }
   }
   return noted(of, of.free(best, choices_).choices, plan, slicing);
@@ -112,7 +113,7 @@ std::vector<int> RecomputeFit::without_needless(const UnitFit& of, std::vector<i
   return choices;
 }
 
-/// Of the units in the order of what their bytes cost as few as let each rank fit; bisects.
+/// As few units as let each rank fit, in the order of what their bytes cost; bisects.
 std::vector<int> RecomputeFit::cheapest_first(const UnitFit& of, size_t units, Plan& plan,
                                               Slicing& slicing) {
   const std::vector<std::vector<size_t>> ranks = of.cheapest();
@@ -140,8 +141,8 @@ std::vector<int> RecomputeFit::cheapest_first(const UnitFit& of, size_t units, P
   return first(high);
 }
 
-/// What a unit frees in a stage is not quite what it frees by itself: so units are also chosen by
-/// what their bytes cost alone, and each rank takes what is shorter.
+/// In a stage a unit does not quite free what it frees by itself: so units are also chosen by what
+/// their bytes cost alone, and each rank takes the choice that takes less time.
 RecomputeFit::Fitted RecomputeFit::fewer(const std::vector<int>& choices, Plan& plan,
                                          Slicing& slicing) {
   const UnitFit of = units(slicing);
@@ -163,8 +164,8 @@ RecomputeFit::Fitted RecomputeFit::note(const std::vector<int>& choices, Plan& p
   return {evaluator_.costs(plan, slicing), {}, choices};
 }
 
-/// Whether there is anything left to try: stages as a whole, or layers without the choices that
-/// take most meanwhile.
+/// Is there anything left to try: stages as a whole, or layers without the choices that
+/// take most meanwhile?
 bool RecomputeFit::free_more(const UnitFit& of, int rank, int64_t bytes, int64_t freed,
                              ToFree& wanted) const {
   const int64_t most = of.most(rank, wanted.working_bytes);
@@ -186,15 +187,6 @@ std::vector<ToFree> RecomputeFit::ways() const {
   return ways;
 }
 
-std::vector<ToFree> RecomputeFit::alike(const UnitFit& of, const ToFree& way) const {
-  std::vector<ToFree> wanted(static_cast<size_t>(layout_.ranks), way);
-  for (int rank = 0; rank < layout_.ranks; ++rank) {
-    int64_t& bytes = wanted[static_cast<size_t>(rank)].bytes;
-    bytes = std::min(bytes, of.most(rank));
-  }
-  return wanted;
-}
-
 /// As little as lets something fit.
 std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicing& slicing,
                                                         const SimulationOptions& options) {
@@ -202,7 +194,8 @@ std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicin
   std::vector<ToFree> tried = ways();
   if (min_memory_) tried = {tried.back()};
   for (const ToFree& way : tried) {
-    of.note(of.free(alike(of, way), choices_).choices, plan);
+    const std::vector<ToFree> alike(static_cast<size_t>(layout_.ranks), way);
+    of.note(of.free(alike, choices_).choices, plan);
     Slicing own = slicing;
     Costs costs = evaluator_.costs(plan, own);
     if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))

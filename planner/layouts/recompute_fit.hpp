@@ -68,7 +68,6 @@ class RecomputeFit {
                                     Slicing& slicing);
   std::vector<int> cheapest_first(const UnitFit& of, size_t units, Plan& plan, Slicing& slicing);
   std::vector<ToFree> ways() const;
-  std::vector<ToFree> alike(const UnitFit& of, const ToFree& way) const;
 
   const PlanningInputs& inputs_;
   const PipelineLayout& layout_;

@@ -1,4 +1,4 @@
-// What the units of one split recompute so that its ranks fit in the least time.
+// The recompute of the units of one split with which its ranks fit in the least time.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace penstock {
 /// A layer's choices, for one microbatch.
 LayerChoices layer_choices(const OperatorCost& layer);
 
-/// How each unit of a model may keep less of a microbatch of that size: the choices of a table's
-/// layers; else one, to run its forward again, with what that frees where the unit is a stage of
-/// its own.
+/// The ways in which each unit of a model may keep less of a microbatch of that size: the choices
+/// of a table's layers; else one, to run its forward again, with what that frees where the unit is
+/// a stage of its own.
 std::vector<LayerChoices> unit_choices(const PlanningInputs& inputs,
                                        const MicrobatchCosts& measured);
 
@@ -39,7 +39,9 @@ class UnitFit {
 
   struct Freed {
     std::vector<int64_t> bytes;  // by rank
-    std::vector<int> choices;    // of each unit; -1: it keeps everything
+    /// The number of each unit's choice, -1 where it keeps everything; one beyond its choices
+    /// where its stage is recomputed at once.
+    std::vector<int> choices;
   };
   /// The choices by which each rank frees that, or what it can, in the least time; where seconds of
   /// stages' backwards have prices, they cost least.

@@ -1,4 +1,4 @@
-// What is found once for each microbatch size and shared by all layouts of a search.
+// Values that are found once for each microbatch size and shared by all layouts of a search.
 #pragma once
 
 #include <cstdint>

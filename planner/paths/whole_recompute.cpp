@@ -15,6 +15,8 @@ constexpr double does_not_fit = std::numeric_limits<double>::infinity();
 constexpr int most_units = 32, most_dealt = 300;
 /// Nodes of a knapsack; its bound holds if there are more.
 constexpr int most_tree_nodes = 200;
+/// Relative, of sums of some dozen parts.
+constexpr double part_rounding = 1e-12;
 
 /// All but those that free no more than others that take no longer; the shortest first.
 LayerChoices best_of(LayerChoices all) {
@@ -183,7 +185,7 @@ double WholeRecompute::at_least_s(size_t rank, const Dealt& dealt) const {
   double seconds = 0;
   for (size_t moment = 0; moment < moments_[rank].size(); ++moment)
     seconds = std::max(seconds, relaxed_s(rank, moment, dealt));
-  return (1 - bound_rounding) * seconds / speeds_.relative()[rank];
+  return (1 - part_rounding) * seconds / speeds_.relative()[rank];
 }
 
 bool WholeRecompute::is_known(size_t rank, const Dealt& dealt) const {

@@ -47,7 +47,7 @@ class WholeRecompute {
   /// The least seconds by which backwards of its stages together take longer; infinite where it
   /// does not fit.
   double seconds(size_t rank, const Dealt& dealt) const;
-  /// No more than that, as of parts of choices; found in a hundredth of the time.
+  /// A lower bound of that, by parts of choices: without a knapsack.
   double at_least_s(size_t rank, const Dealt& dealt) const;
 
   /// Prices as SplitMemory::broken() has them, for each rank that has a hull and of which the mean

@@ -1,4 +1,4 @@
-// What the ranks of splits by hand recompute, against trying every set of their units.
+// The recompute of ranks against other sets of their units.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -26,7 +26,7 @@ std::map<std::vector<int>, double> least_by_ways(const Units& units, int rank) {
 }
 
 TEST(WholeRecompute, NoRankFitsWithLess) {
-  int fitting = 0, exact = 0, ruled_out = 0;
+  int fitting = 0, exact = 0, bounded = 0, ruled_out = 0;
   for_each_units([&](uint32_t seed, const Units& units, std::mt19937&) {
     const WholeRecompute whole = units.whole();
     for (size_t rank = 0; rank < 2; ++rank) {
@@ -39,6 +39,8 @@ TEST(WholeRecompute, NoRankFitsWithLess) {
         if (least_s == misfit_s) continue;
         ASSERT_TRUE(found_s.contains(way));
         EXPECT_LE(found_s[way], least_s + 1e-9);
+        EXPECT_LE(whole.at_least_s(rank, way), least_s + 1e-9);
+        bounded += whole.at_least_s(rank, way) > least_s / 2;
         ++fitting;
         if (seed % 2 != 0) continue;  // of units that are alike, at one moment, it is exact
         EXPECT_NEAR(found_s[way], least_s, 1e-9);
@@ -48,6 +50,7 @@ TEST(WholeRecompute, NoRankFitsWithLess) {
   });
   EXPECT_GT(fitting, 500);
   EXPECT_GT(exact, 100);
+  EXPECT_GT(bounded, 100);
   EXPECT_GT(ruled_out, 50);
 }
 

@@ -77,5 +77,18 @@ TEST(SpaceList, ListsTheBlocksThatItComesTo) {
   EXPECT_EQ(listed, std::set<int>{0});
 }
 
+TEST(SpaceList, GroupsInWhichMuchWasTriedInVainWait) {
+  const SplitSearch how{.effort = 1600};
+  const std::vector<SearchSpace> spaces{{.guess_s = 2, .group = 0}, {.guess_s = 3, .group = 1}};
+  const std::vector<SpaceBlock> blocks{space_block([&] { return spaces; }, how)};
+  const SpaceList::Dead none = [](const SpaceList::Top&) { return false; };
+  SpaceList list(blocks, how);
+  list.did_not_fit(0, 10);
+  list.did_not_fit(1, 10);
+  EXPECT_EQ(list.promising(none).front(), 0U);
+  list.did_not_fit(0, 100);
+  EXPECT_EQ(list.promising(none).front(), 1U);
+}
+
 }  // namespace
 }  // namespace penstock::test

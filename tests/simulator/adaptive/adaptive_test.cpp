@@ -101,6 +101,28 @@ TEST(Adaptive, IsNeverSlowerThanTheBestNamedScheduleAtTheSameCap) {
   EXPECT_GE(faster, 50) << "on unequal stages the list scheduler finds better orders";
 }
 
+// What never fits is seen at once; `adaptive` tries all the same.
+TEST(Adaptive, FindsNothingOnlyWhereNothingFits) {
+  std::mt19937 random(11);
+  int at_once = 0, fitting = 0;
+  for (int i = 0; i < 60; ++i) {
+    AdaptiveProblem problem = random_problem(random);
+    problem.memory.max_bytes = peak_bytes(run(problem, adaptive(problem)));
+    problem.memory.max_bytes =
+        problem.memory.max_bytes * (10 + static_cast<int>(random() % 90)) / 100;
+    const FoundAdaptive found = find_adaptive(problem);
+    at_once += found.actions == 0;
+    fitting += found.program.has_value();
+    if (found.program) {
+      EXPECT_EQ(to_csv(*found.program), to_csv(adaptive(problem)));
+    } else {
+      EXPECT_THROW(adaptive(problem), InputError);
+    }
+  }
+  EXPECT_GT(at_once, 5);
+  EXPECT_GT(fitting, 5);
+}
+
 TEST(Adaptive, OfEqualStagesHasNoMoreIdleTimeThanZeroBubble) {
   AdaptiveProblem problem{.rank_of_stage = {0, 1, 2, 3}, .ranks = 4, .microbatches = 12};
   problem.flows = chain_flows(4);
