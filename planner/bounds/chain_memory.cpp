@@ -25,7 +25,9 @@ ChainMemory::ChainMemory(std::shared_ptr<const StageTable> table, int ranks,
 int64_t ChainMemory::stage(int begin, int end, int left) const {
   const StageBytes& bytes = table_->at(begin, end);
   const int64_t held = in_flight_.empty() ? 1 : in_flight_[static_cast<size_t>(ranks_ - left)];
-  return recompute_ ? std::min(bytes.kept(held), bytes.recomputed(held)) : bytes.kept(held);
+  const int64_t kept =
+      recompute_ ? std::min(bytes.kept(held), bytes.recomputed(held)) : bytes.kept(held);
+  return kept + bytes.turn;
 }
 
 int64_t ChainMemory::suffix(int begin, int left) const { return suffix_[index(begin, left)]; }

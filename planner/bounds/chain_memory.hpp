@@ -14,15 +14,26 @@ namespace penstock {
 struct StageBytes {
   int64_t always = 0;          // parameters, their gradients and states, buffers
   int64_t per_microbatch = 0;  // between F and B
-  int64_t given = 0;           // part of it: the least that a stage keeps which recomputes
+  int64_t given = 0;           // part of it: what a stage keeps that is recomputed at once
+  int64_t apart = 0;           // the least where its units recompute one by one
   // Parts that may be another stage's as well, where a rank has several:
   int64_t common = 0;    // of `always`: tensors that units outside use
   int64_t received = 0;  // of `per_microbatch` and `given`: from other stages
+  /// At the start of a backward in one part, beyond what is kept then; and where the last unit
+  /// recomputes, what it has made again.
+  int64_t turn = 0, again = 0;
 
-  /// With so many microbatches in flight.
+  /// With so many microbatches in flight; without those at the turn.
   int64_t kept(int64_t held) const { return always + held * per_microbatch; }
-  /// Bytes whatever it recomputes.
-  int64_t recomputed(int64_t held) const { return always + held * given; }
+  /// Of a microbatch, whatever it recomputes.
+  int64_t least() const { return std::min(given, apart); }
+  /// Bytes whatever it recomputes, alone on its rank: at once it makes again all that it keeps of
+  /// the microbatch whose backward begins.
+  int64_t recomputed(int64_t held) const {
+    return always + std::min(held * apart + again, at_once(held));
+  }
+  /// Of microbatches, where the stage is recomputed at once.
+  int64_t at_once(int64_t held) const { return (held - 1) * given + per_microbatch; }
 };
 
 /// Bytes of every stage that a chain of units can have, or of those that begin with one of the

@@ -1,6 +1,7 @@
 #include "planner/bounds/stage_recompute.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace penstock {
 
@@ -15,6 +16,7 @@ StageRecompute::StageRecompute(const std::vector<LayerChoices>& units,
                                std::shared_ptr<const StageTable> bytes, int64_t limit_bytes,
                                double first)
     : most_{0},
+      longest_s_{0},
       bytes_(std::move(bytes)),
       limit_bytes_(limit_bytes),
       first_(first),
@@ -23,9 +25,13 @@ StageRecompute::StageRecompute(const std::vector<LayerChoices>& units,
     const auto kind = std::ranges::find(kinds_, unit);
     kind_of_unit_.push_back(static_cast<int>(kind - kinds_.begin()));
     if (kind == kinds_.end()) kinds_.push_back(unit);
-    int64_t most = 0;
-    for (const LayerChoice& choice : unit) most = std::max(most, choice.bytes);
-    most_.push_back(most_.back() + most);
+    LayerChoice most;
+    for (const LayerChoice& choice : unit) {
+      most.bytes = std::max(most.bytes, choice.bytes);
+      most.seconds = std::max(most.seconds, choice.seconds);
+    }
+    most_.push_back(most_.back() + most.bytes);
+    longest_s_.push_back(longest_s_.back() + most.seconds);
     for (const LayerChoice& step : hull(unit))
       steps_.push_back({static_cast<int>(kind_of_unit_.size()) - 1, step});
   }
@@ -33,16 +39,28 @@ StageRecompute::StageRecompute(const std::vector<LayerChoices>& units,
 }
 
 double StageRecompute::seconds(int begin, int end, int held) const {
-  const int64_t excess = bytes_->at(begin, end).kept(held) - limit_bytes_;
+  const StageBytes& stage = bytes_->at(begin, end);
+  const int64_t excess = stage.kept(held) + stage.turn - limit_bytes_;
   if (excess <= 0) return 0;
-  const int64_t bytes = (excess + held - 1) / held;
-  if (most_[static_cast<size_t>(end)] - most_[static_cast<size_t>(begin)] < bytes) return 0;
   const size_t stride = kind_of_unit_.size() + 1;
   std::vector<double>& known = found_[held];
   if (known.empty()) known.assign(stride * stride, -1);
   double& seconds = known[static_cast<size_t>(begin) * stride + static_cast<size_t>(end)];
-  if (seconds < 0) seconds = least(begin, end, bytes);
+  if (seconds < 0) seconds = std::min(apart(begin, end, held, excess), longest_s(begin, end));
   return seconds;
+}
+
+/// The last unit recomputes, and is there again when the backward begins; or it does not.
+double StageRecompute::apart(int begin, int end, int held, int64_t excess) const {
+  const auto each = [held](int64_t bytes) { return (bytes + held - 1) / held; };
+  const int64_t again = bytes_->at(begin, end).again;
+  if (again == 0) return least(begin, end, each(excess));
+  double least_s = least(begin, end - 1, each(excess));
+  const auto last = static_cast<size_t>(kind_of_unit_[static_cast<size_t>(end) - 1]);
+  for (const auto& [seconds, bytes, working] : kinds_[last])
+    least_s =
+        std::min(least_s, seconds + least(begin, end - 1, each(excess + again - held * bytes)));
+  return least_s;
 }
 
 /// Parts of steps are allowed.
@@ -59,6 +77,9 @@ double StageRecompute::relaxed(int begin, int end, int64_t bytes) const {
 }
 
 double StageRecompute::least(int begin, int end, int64_t bytes) const {
+  if (bytes <= 0) return 0;
+  if (most_[static_cast<size_t>(end)] - most_[static_cast<size_t>(begin)] < bytes)
+    return std::numeric_limits<double>::infinity();
   if (nodes_left_ == 0) return relaxed(begin, end, bytes);
   std::vector<int> counts(kinds_.size(), 0);
   for (int unit = begin; unit < end; ++unit)

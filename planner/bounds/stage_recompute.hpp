@@ -20,12 +20,17 @@ class StageRecompute {
   StageRecompute(const std::vector<LayerChoices>& units, std::shared_ptr<const StageTable> bytes,
                  int64_t limit_bytes, double first);
 
-  /// For a stage that holds so many microbatches; 0 where it cannot free enough. Exact while not
-  /// too many kinds of stages were asked for, later by the linear relaxation.
+  /// For a stage that holds so many microbatches. Exact while not too many kinds of stages were
+  /// asked for, later by the linear relaxation. What its units cannot free one by one takes all of
+  /// them, at once.
   double seconds(int begin, int end, int held) const;
   double first() const { return first_; }
 
  private:
+  double apart(int begin, int end, int held, int64_t excess) const;
+  double longest_s(int begin, int end) const {
+    return longest_s_[static_cast<size_t>(end)] - longest_s_[static_cast<size_t>(begin)];
+  }
   double least(int begin, int end, int64_t bytes) const;
   double relaxed(int begin, int end, int64_t bytes) const;
 
@@ -37,8 +42,9 @@ class StageRecompute {
 
   std::vector<LayerChoices> kinds_;  // of units, which are alike in most models
   std::vector<int> kind_of_unit_;
-  std::vector<int64_t> most_;  // that the units before each one can free
-  std::vector<Step> steps_;    // of all units, the cheapest bytes first
+  std::vector<int64_t> most_;      // that the units before each one can free
+  std::vector<double> longest_s_;  // that they take
+  std::vector<Step> steps_;        // of all units, the cheapest bytes first
   std::shared_ptr<const StageTable> bytes_;
   int64_t limit_bytes_;
   double first_;

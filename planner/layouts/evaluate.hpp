@@ -11,6 +11,7 @@
 #include "planner/bounds/layer_choices.hpp"
 #include "planner/layouts/layout.hpp"
 #include "planner/model/known_by_size.hpp"
+#include "planner/model/unit_bytes.hpp"
 #include "simulator/costs/plan_costs.hpp"
 #include "simulator/engine/simulate.hpp"
 
@@ -32,9 +33,20 @@ struct PlanningInputs {
   /// The choices of its units to recompute (unit_fit.hpp).
   std::shared_ptr<KnownBySize<std::vector<LayerChoices>>> choices =
       std::make_shared<KnownBySize<std::vector<LayerChoices>>>();
+  /// What its units free at most.
+  std::shared_ptr<KnownBySize<std::vector<UnitBytes>>> freed =
+      std::make_shared<KnownBySize<std::vector<UnitBytes>>>();
 
   const ValueLives& lives_at(const MicrobatchCosts& measured) const {
     return lives->of(measured.microbatch, [&] { return ValueLives(model, measured); });
+  }
+  const std::vector<UnitBytes>& freed_at(const MicrobatchCosts& measured) const {
+    return freed->of(measured.microbatch,
+                     [&] { return unit_bytes(lives_at(measured), units_as_stages()); });
+  }
+  Slicing units_as_stages() const {
+    return slice(model, analysis, interval_stages(model, begins_of(units)),
+                 static_cast<int>(units.size()));
   }
 };
 

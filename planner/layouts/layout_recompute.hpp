@@ -10,9 +10,10 @@
 
 namespace penstock {
 
-/// The recompute choices of the chain's units, on the fastest rank.
+/// The recompute choices of the chain's units, on the fastest rank. `apart`: where units recompute
+/// one by one; else with what they free where their stage may be recomputed at once.
 std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
-                                            const PipelineLayout& layout);
+                                            const PipelineLayout& layout, bool apart = false);
 
 /// For all microbatches of a step.
 RecomputeBound recompute_bound(const PipelineLayout& layout,

@@ -121,7 +121,8 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                request.objective == PlanObjective::memory,
                ways_of(request),
                request.optimizer_state == OptimizerState::sharded,
-               std::make_shared<StageTables>(chain, inputs.profile, ways_of(request))} {}
+               std::make_shared<StageTables>(chain, inputs.profile, inputs.units_as_stages(),
+                                             ways_of(request))} {}
 
 MemoryLimit LayoutSearch::limit(const PipelineLayout& layout) const {
   return memory_limit(inputs_.profile, request_, layout, inputs_.parts);

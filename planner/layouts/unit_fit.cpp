@@ -19,14 +19,11 @@ constexpr int at_once = 1;
 /// The forwards of units that run again.
 std::vector<LayerChoices> each_forward_again(const PlanningInputs& inputs,
                                              const MicrobatchCosts& measured) {
-  const std::vector<OperatorId> begins = begins_of(inputs.units);
-  const int count = static_cast<int>(begins.size());
-  Slicing slicing =
-      slice(inputs.model, inputs.analysis, interval_stages(inputs.model, begins), count);
+  Slicing slicing = inputs.units_as_stages();
   const ValueLives& lives = inputs.lives_at(measured);
   const int64_t target = target_bytes(inputs.profile.job, inputs.model, measured.microbatch);
   std::vector<LayerChoices> choices;
-  for (int unit = 0; unit < count; ++unit) {
+  for (int unit = 0; unit < static_cast<int>(inputs.units.size()); ++unit) {
     const auto saved = [&] {
       return stage_memory(lives, measured, slicing, unit, target).saved_bytes;
     };

@@ -20,7 +20,9 @@
 #include "pipeline/profile/profile.hpp"
 #include "planner/bounds/bounds.hpp"
 #include "planner/bounds/chain_memory.hpp"
+#include "planner/model/turn_bytes.hpp"
 #include "simulator/costs/stage_terms.hpp"
+#include "simulator/memory/value_lives.hpp"
 #include "simulator/network/cluster.hpp"
 
 namespace penstock {
@@ -60,15 +62,19 @@ class ModelChain {
   /// of.
   std::vector<int64_t> gradient_bytes(const Job& job, SharingWays ways = {}) const;
   /// Kept bytes are exact, also of tensors but where parameters may be transmitted; messages and
-  /// transients are left out.
+  /// transients are left out. `recomputed`: the units that may recompute, each as a stage.
   StageTable bytes(const Profile& profile, const MicrobatchCosts& measured,
-                   SharingWays ways = {}) const;
+                   const Slicing& recomputed, SharingWays ways = {}) const;
   /// The parts of them that depend on the size of microbatches, and on the ways, into a table for
   /// these units.
-  void add_kept(const Profile& profile, const MicrobatchCosts& measured, StageTable& table) const;
+  void add_kept(const Profile& profile, const MicrobatchCosts& measured, const Slicing& recomputed,
+                StageTable& table) const;
   void add_tensors(const Job& job, SharingWays ways, StageTable& table) const;
 
  private:
+  std::vector<int64_t> freed_apart(const ValueLives& lives, const Slicing& recomputed) const;
+  std::vector<TurnBytes> turns_of(const Job& job, const ValueLives& lives,
+                                  const MicrobatchCosts& measured, const Slicing& recomputed) const;
   int64_t tensor_bytes(const Job& job, int index, bool stepped, SharingWays ways) const;
 
   std::vector<OperatorSums> unit_sums(const MicrobatchCosts& measured) const;

@@ -14,15 +14,15 @@ std::shared_ptr<const StageTable> StageTables::of(const MicrobatchCosts& measure
   Table& table = tables_[{measured.microbatch, state_parts}];
   lock.unlock();
   std::call_once(table.once, [&] {
-    table.made =
-        std::make_shared<const StageTable>(chain_.bytes(profile_, measured, ways(state_parts)));
+    table.made = std::make_shared<const StageTable>(
+        chain_.bytes(profile_, measured, units_, ways(state_parts)));
   });
   return table.made;
 }
 
 StageBytes StageTables::kept_by_whole(const MicrobatchCosts& measured) const {
   StageTable first(chain_.units(), 1);
-  chain_.add_kept(profile_, measured, first);
+  chain_.add_kept(profile_, measured, units_, first);
   return first.at(0, chain_.units());
 }
 

@@ -15,9 +15,9 @@ namespace penstock {
 /// For any number of threads. A table is made when it is first asked for.
 class StageTables {
  public:
-  /// Chain and profile outlive it.
-  StageTables(const ModelChain& chain, const Profile& profile, SharingWays ways)
-      : chain_(chain), profile_(profile), ways_(ways) {}
+  /// Chain and profile outlive it. `units`: those that may recompute, each as a stage.
+  StageTables(const ModelChain& chain, const Profile& profile, Slicing units, SharingWays ways)
+      : chain_(chain), profile_(profile), units_(std::move(units)), ways_(ways) {}
 
   /// `state_parts` as in SharingWays.
   std::shared_ptr<const StageTable> of(const MicrobatchCosts& measured, int64_t state_parts);
@@ -33,6 +33,7 @@ class StageTables {
 
   const ModelChain& chain_;
   const Profile& profile_;
+  const Slicing units_;
   const SharingWays ways_;
   std::mutex mutex_;                                     // of the map, not of making its tables
   std::map<std::pair<int64_t, int64_t>, Table> tables_;  // by microbatch size and parts

@@ -57,8 +57,9 @@ SplitMemory::SplitMemory(const StageTable& bytes, const std::vector<LayerChoices
   own_ = sums_of(bytes, [&](const StageBytes& of) { return of.always - (alone ? 0 : of.common); });
   saved_ = sums_of(
       bytes, [&](const StageBytes& of) { return of.per_microbatch - (alone ? 0 : of.received); });
-  given_ =
-      sums_of(bytes, [&](const StageBytes& of) { return of.given - (alone ? 0 : of.received); });
+  given_ = sums_of(bytes, [&](const StageBytes& of) {
+    return std::max<int64_t>(0, of.least() - (alone ? 0 : of.received));
+  });
   for_weight_.until.assign(units_ + 1, 0.0);
   for (size_t unit = 0; unit < for_weight.size(); ++unit)
     for_weight_.until[unit + 1] = for_weight_.until[unit] + static_cast<double>(for_weight[unit]);

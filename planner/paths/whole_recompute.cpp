@@ -95,7 +95,7 @@ WholeRecompute::Least WholeRecompute::least(size_t stage, int units) const {
     const int64_t received = alone ? 0 : of.received;
     least.own = std::min(least.own, of.always - (alone ? 0 : of.common));
     least.saved = std::min(least.saved, of.per_microbatch - received);
-    least.given = std::min(least.given, of.given - received);
+    least.given = std::min(least.given, std::max<int64_t>(0, of.least() - received));
     least.for_weight = std::min(least.for_weight, for_weight_[static_cast<size_t>(begin + units)] -
                                                       for_weight_[static_cast<size_t>(begin)]);
   }

@@ -63,7 +63,8 @@ void PlacedSpace::hold(int begin, int end, int stage, RankLoad& rank) const {
   const bool alone = placement_.one_stage_per_rank();
   const int64_t own = bytes.always - (alone ? 0 : bytes.common);
   const int64_t shared = alone ? 0 : bytes.received;
-  rank.bytes += own + held * ((recompute_ ? bytes.given : bytes.per_microbatch) - shared);
+  const int64_t each = recompute_ ? bytes.least() : bytes.per_microbatch;
+  rank.bytes += own + held * std::max<int64_t>(0, each - shared);
   rank.kept_bytes += own + held * (bytes.per_microbatch - shared);
   rank.held = std::max(rank.held, held);
 }

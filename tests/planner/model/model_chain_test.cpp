@@ -52,9 +52,9 @@ void expect_bounds_hold(const Model& m) {
       const ChainCosts costs = m.chain.costs(m.profile, *layout.measured, m.link, m.reduce, ranks);
       const int count = static_cast<int>(layout.microbatches);
       const ChainBound bound(costs, ranks, count, in_flight(compute));
-      const ChainMemory memory(
-          std::make_shared<StageTable>(m.chain.bytes(m.profile, *layout.measured)), ranks,
-          in_flight(compute));
+      const ChainMemory memory(std::make_shared<StageTable>(
+                                   m.chain.bytes(m.profile, *layout.measured, m.chain.slicing())),
+                               ranks, in_flight(compute));
       const double any_s = chain_lower_bound_s(costs, ranks, count);
       for (const std::vector<int>& units : some_splits(m.chain.units(), ranks)) {
         Plan plan = evaluator.plan(layout, compute.rank_of_stage, 0);
@@ -219,7 +219,9 @@ TEST(ModelChain, BoundsCountEachReplicasPartOfTheOptimizersState) {
   const Model m(path);
   const MicrobatchCosts& measured = m.profile.microbatches.front();
   const auto always = [&](int64_t parts) {
-    return m.chain.bytes(m.profile, measured, {.state_parts = parts}).at(0, 1).always;
+    return m.chain.bytes(m.profile, measured, m.chain.slicing(), {.state_parts = parts})
+        .at(0, 1)
+        .always;
   };
   EXPECT_GT(always(1), always(2));
   EXPECT_GT(always(2), always(4));
@@ -228,7 +230,8 @@ TEST(ModelChain, BoundsCountEachReplicasPartOfTheOptimizersState) {
 TEST_P(EveryModel, KeepsNoMoreWhereItRecomputes) {
   PENSTOCK_MODEL(path, GetParam());
   const Model m(path, true);
-  const StageTable bytes = m.chain.bytes(m.profile, m.profile.microbatches.front());
+  const StageTable bytes =
+      m.chain.bytes(m.profile, m.profile.microbatches.front(), m.chain.slicing());
   for (int begin = 0; begin < bytes.units(); ++begin)
     for (int end = begin + 1; end <= bytes.units(); ++end)
       EXPECT_LE(bytes.at(begin, end).given, bytes.at(begin, end).per_microbatch);
@@ -237,7 +240,7 @@ TEST_P(EveryModel, KeepsNoMoreWhereItRecomputes) {
 TEST_P(EveryModel, IsKnownAsOneStageWithoutATable) {
   PENSTOCK_MODEL(path, GetParam());
   const Model m(path, true);
-  StageTables tables(m.chain, m.profile, {.transmit = true});
+  StageTables tables(m.chain, m.profile, m.chain.slicing(), {.transmit = true});
   for (const MicrobatchCosts& measured : m.profile.microbatches) {
     const StageBytes kept = tables.kept_by_whole(measured);
     const StageBytes& expected = tables.of(measured, 3)->at(0, m.chain.units());
