@@ -63,7 +63,9 @@ SearchCase::SearchCase(std::shared_ptr<const RankModel> of, PlanRequest asked, i
     : model(std::move(of)),
       request(std::move(asked)),
       devices(all_devices),
-      search(inputs(), chain(), request, devices) {}
+      search(inputs(), chain(), request, devices) {
+  search.require_layouts();
+}
 
 std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,
                                                       const Profile& profile, const Graph& model,

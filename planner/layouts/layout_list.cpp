@@ -48,7 +48,6 @@ LayoutList::LayoutList(const PlanningInputs& inputs, const PlanRequest& request,
     for (const int64_t count : replicas(request, profile.job.global_batch, devices / ranks))
       add({ranks, count, false, arranged(inputs, ranks, count), 0, 0});
   }
-  if (blocks_.empty()) refuse_layouts(profile, request, devices, units);
   const size_t along_the_chain = blocks_.size();
   for (size_t i = 0; branches && i < along_the_chain; ++i) {
     Block block = blocks_[i];

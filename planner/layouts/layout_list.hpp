@@ -18,7 +18,8 @@ namespace penstock {
 /// Shapes that a schedule does not run are among them.
 class LayoutList {
  public:
-  /// Inputs and request outlive it. Throws InputError where there are none (allowed.hpp).
+  /// Inputs and request outlive it. Throws InputError for a request that no model meets
+  /// (allowed.hpp: check_layouts).
   LayoutList(const PlanningInputs& inputs, const PlanRequest& request, int devices, int units,
              bool branches = false);
 
@@ -33,7 +34,7 @@ class LayoutList {
   const std::vector<Block>& blocks() const { return blocks_; }
   std::vector<PipelineLayout> of(const Block& block) const;
 
-  size_t size() const { return blocks_.back().end; }
+  size_t size() const { return blocks_.empty() ? 0 : blocks_.back().end; }
   PipelineLayout operator[](size_t number) const;
 
  private:

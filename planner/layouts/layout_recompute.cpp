@@ -39,7 +39,7 @@ std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
   } else {
     const std::vector<double> seconds = forwards_again_s(inputs, *layout.measured);
     const bool whole = context.chain.begins() == begins_of(inputs.units);
-    const std::vector<UnitBytes>& freed = inputs.freed_at(*layout.measured);
+    const std::vector<UnitBytes>& freed = inputs.unit_bytes_at(*layout.measured);
     for (size_t unit = 0; unit < seconds.size(); ++unit) {
       const UnitBytes& of = freed[unit];
       const int64_t bytes = !whole ? of.in_part : apart ? of.alone : std::max(of.alone, of.at_once);
@@ -62,8 +62,15 @@ RecomputeBound recompute_bound(const PipelineLayout& layout,
 }
 
 std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout) {
+  const PlanningInputs& inputs = context.inputs;
   std::vector<int64_t> bytes;
-  if (!context.inputs.model.layers || !layout.measured->knows_split_backward()) return bytes;
+  if (!layout.measured->knows_split_backward()) return bytes;
+  if (!inputs.model.layers) {
+    if (context.chain.begins() != begins_of(inputs.units)) return bytes;
+    for (const UnitBytes& unit : inputs.unit_bytes_at(*layout.measured))
+      bytes.push_back(unit.for_weight);
+    return bytes;
+  }
   for (const OperatorCost& layer : layout.measured->operators)
     bytes.push_back(-layer.held.backward_weight.net - layer.held.output);
   return bytes;

@@ -19,8 +19,8 @@ std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
 RecomputeBound recompute_bound(const PipelineLayout& layout,
                                const std::vector<LayerChoices>& choices);
 
-/// The bytes that each layer keeps of a microbatch between I and W, whatever it recomputes; empty
-/// where they are not known, as of models that are no layer tables.
+/// The bytes that each unit keeps of a microbatch between I and W at least, whatever it recomputes;
+/// empty where they are not known.
 std::vector<int64_t> kept_for_weight(const LayoutContext& context, const PipelineLayout& layout);
 
 }  // namespace penstock

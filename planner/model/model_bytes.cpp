@@ -101,10 +101,11 @@ std::vector<std::vector<const StageEdge*>> incoming(const Slicing& slicing) {
 /// The most that each unit frees where those that may recompute do so one by one, which it may have
 /// but parts of.
 std::vector<int64_t> ModelChain::freed_apart(const ValueLives& lives,
+                                             const MicrobatchCosts& measured,
                                              const Slicing& recomputed) const {
   std::vector<int64_t> freed(static_cast<size_t>(units()), 0);
   if (model_.layers) return freed;
-  const std::vector<UnitBytes> bytes = unit_bytes(lives, recomputed);
+  const std::vector<UnitBytes> bytes = unit_bytes(lives, measured, recomputed);
   std::vector<std::set<int>> here(bytes.size());  // the units that have operators of it
   for (size_t op = 0; op < model_.operators.size(); ++op)
     here[static_cast<size_t>(recomputed.stage_of_operator[op])].insert(
@@ -140,7 +141,7 @@ std::vector<TurnBytes> ModelChain::turns_of(const Job& job, const ValueLives& li
 void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measured,
                           const Slicing& recomputed, StageTable& table) const {
   const ValueLives lives(model_, measured);
-  const std::vector<int64_t> freed = freed_apart(lives, recomputed);
+  const std::vector<int64_t> freed = freed_apart(lives, measured, recomputed);
   const std::vector<TurnBytes> turns = turns_of(profile.job, lives, measured, recomputed);
   const int64_t target = target_bytes(profile.job, model_, measured.microbatch);
   const auto edges = incoming(slicing_);

@@ -72,7 +72,8 @@ class ModelChain {
   void add_tensors(const Job& job, SharingWays ways, StageTable& table) const;
 
  private:
-  std::vector<int64_t> freed_apart(const ValueLives& lives, const Slicing& recomputed) const;
+  std::vector<int64_t> freed_apart(const ValueLives& lives, const MicrobatchCosts& measured,
+                                   const Slicing& recomputed) const;
   std::vector<TurnBytes> turns_of(const Job& job, const ValueLives& lives,
                                   const MicrobatchCosts& measured, const Slicing& recomputed) const;
   int64_t tensor_bytes(const Job& job, int index, bool stepped, SharingWays ways) const;

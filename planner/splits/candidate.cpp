@@ -1,6 +1,7 @@
 #include "planner/splits/candidate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "planner/open/box_tree.hpp"
@@ -289,6 +290,7 @@ void Candidate::open() {
   result.bound_s = std::max(result.bound_s, splits.min_s());
   result.bytes = std::max(result.bytes, splits.min_bytes());
   result.splits = splits.splits();
+  if (std::isinf(result.bound_s) || !order_.may_admit(result.bound_s, result.bytes)) return close();
   open_splits_ = std::make_unique<Frontier>(splits, order_);
   if (result.splits > few_splits) next_proposal_ = 0;
 }

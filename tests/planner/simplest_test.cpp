@@ -63,6 +63,19 @@ TEST(Simplest, TakesOneRankWhereAnyStepWillDo) {
   EXPECT_LT(planned.fastest->best_s, planned.plan.prediction->step_s);
 }
 
+/// Cut between its children alone a model may be too short for a schedule.
+TEST(Simplest, LooksAtSchedulesThatCoarseCutsHaveTooFewUnitsFor) {
+  PENSTOCK_MODEL(path, "llama");
+  const ProfiledModel f(path);
+  const Planned planned = f.plan({.ranks = 2,
+                                  .schedules = {"interleaved-1f1b"},
+                                  .data_parallel = 1,
+                                  .tolerance = 0.3,
+                                  .effort = 1'000'000});
+  EXPECT_EQ(planned.plan.schedule, "interleaved-1f1b");
+  EXPECT_EQ(planned.plan.ranks(), 2);
+}
+
 TEST(Simplest, PrefersWholeModulesWithinTheTolerance) {
   int preferred = 0;
   for (const char* name : {"llama", "bert", "transformer-text"}) {

@@ -14,6 +14,7 @@
 #include "graph/cuts/segments.hpp"
 #include "planner/layouts/layout_search.hpp"
 #include "planner/paths/box_bound.hpp"
+#include "simulator/memory/stage_memory.hpp"
 #include "tests/models/models.hpp"
 #include "tests/pipeline/in_flight.hpp"
 #include "tests/planner/chains.hpp"
@@ -122,6 +123,46 @@ class RandomRecompute {
 };
 
 class RecomputeOfModel : public OfModel {};
+
+/// Of stages of any units, of which any recompute.
+TEST_P(RecomputeOfModel, KeepsNoLessForItsWeightsThanItsUnitsDo) {
+  PENSTOCK_MODEL(path, GetParam());
+  std::mt19937 random(1);
+  int kept = 0;
+  for (const bool fine : {false, true}) {
+    const Model m(path, fine);
+    const PlanningInputs inputs = m.inputs();
+    const MicrobatchCosts& measured = m.profile.microbatches.back();
+    ASSERT_TRUE(measured.knows_split_backward());
+    const std::vector<UnitBytes>& units = inputs.unit_bytes_at(measured);
+    const int count = m.chain.units();
+    for (int i = 0; i < 300; ++i) {
+      const int begin = static_cast<int>(random() % static_cast<unsigned>(count));
+      const int end = begin + 1 + static_cast<int>(random() % static_cast<unsigned>(count - begin));
+      std::vector<int> first{0};
+      if (begin > 0) first.push_back(begin);
+      const int stage = static_cast<int>(first.size()) - 1;
+      if (end < count) first.push_back(end);
+      Slicing slicing = slice(m.graph, m.analysis, m.chain.operators(m.chain.stage_of_unit(first)),
+                              static_cast<int>(first.size()));
+      int64_t least = 0;
+      for (int unit = begin; unit < end; ++unit) {
+        least += units[static_cast<size_t>(unit)].for_weight;
+        if (random() % 2 == 0) continue;
+        const OperatorId behind = unit + 1 < count
+                                      ? inputs.units[static_cast<size_t>(unit) + 1].begin
+                                      : static_cast<OperatorId>(m.graph.operators.size());
+        slicing.stages[static_cast<size_t>(stage)].recomputed.push_back(
+            {inputs.units[static_cast<size_t>(unit)].begin, behind});
+      }
+      EXPECT_LE(
+          least,
+          stage_memory(inputs.lives_at(measured), measured, slicing, stage, 0).saved_weight_bytes);
+      kept += least > 0;
+    }
+  }
+  EXPECT_GT(kept, 0);
+}
 
 TEST_P(RecomputeOfModel, NeverTakesLessMemoryOrTimeThanBoundsSay) {
   PENSTOCK_MODEL(path, GetParam());
