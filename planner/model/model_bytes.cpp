@@ -98,8 +98,8 @@ std::vector<std::vector<const StageEdge*>> incoming(const Slicing& slicing) {
 
 }  // namespace
 
-/// The most that each unit frees where those that may recompute do so one by one, which it may have
-/// but parts of.
+/// The most that each unit frees where those that may recompute do so one by one: of these it may
+/// have parts.
 std::vector<int64_t> ModelChain::freed_apart(const ValueLives& lives,
                                              const MicrobatchCosts& measured,
                                              const Slicing& recomputed) const {
@@ -123,7 +123,7 @@ std::vector<TurnBytes> ModelChain::turns_of(const Job& job, const ValueLives& li
   std::vector<TurnBytes> turns(static_cast<size_t>(units()));
   if (model_.layers || job.forward_only) return turns;
   const std::vector<TurnBytes> bytes = turn_bytes(lives, measured, recomputed);
-  std::vector<int> last(turns.size(), -1);  // unit in each
+  std::vector<int> last(turns.size(), -1);  // of these, that each unit has
   std::vector<std::set<int>> here(bytes.size());
   for (size_t op = 0; op < model_.operators.size(); ++op) {
     const auto unit = static_cast<size_t>(slicing_.stage_of_operator[op]);
