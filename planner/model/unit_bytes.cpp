@@ -121,8 +121,8 @@ class Counting {
   const MicrobatchCosts& measured_;
   const Slicing& units_;
   std::vector<std::set<OperatorId>> operators_;  // of each unit
-  std::map<OperatorId, size_t> first_with_;      // the first unit that has it
   std::vector<std::set<ValueId>> comes_in_;      // likewise: from outside
+  std::map<OperatorId, size_t> first_with_;      // the first unit that has it
   std::map<ValueId, ByUnit> readers_, keepers_;  // by the value that the memory is named by
   std::vector<UnitBytes> bytes_;
 };
