@@ -16,7 +16,7 @@ struct UnitBytes {
   int64_t alone = 0;       // that it frees at most where it recomputes by itself
   int64_t at_once = 0;     // where its stage is recomputed at once
   int64_t in_part = 0;     // any part of it, alone or at once
-  int64_t for_weight = 0;  // that it keeps between I and W at least, whatever recomputes; may be < 0
+  int64_t for_weight = 0;  // that it keeps between I and W at least; perhaps below 0
 };
 
 /// Of each unit, in any stage. `units`: each as a stage.
