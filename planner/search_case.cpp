@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "planner/layouts/allowed.hpp"
 #include "planner/open/in_parallel.hpp"
 
 namespace penstock {
@@ -64,7 +65,8 @@ SearchCase::SearchCase(std::shared_ptr<const RankModel> of, PlanRequest asked, i
       request(std::move(asked)),
       devices(all_devices),
       search(inputs(), chain(), request, devices) {
-  search.require_layouts();
+  if (search.layouts().size() == 0)
+    refuse_layouts(inputs().profile, request, devices, chain().units());
 }
 
 std::vector<std::unique_ptr<SearchCase>> search_cases(const RankModels& models,

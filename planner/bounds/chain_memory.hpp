@@ -23,16 +23,16 @@ struct StageBytes {
   /// recomputes, what it has made again.
   int64_t turn = 0, again = 0;
 
-  /// With so many microbatches in flight; without those at the turn.
+  /// With so many microbatches in flight, between two actions.
   int64_t kept(int64_t held) const { return always + held * per_microbatch; }
-  /// Of a microbatch, whatever it recomputes.
+  /// The least of a microbatch, whatever recomputes.
   int64_t least() const { return std::min(given, apart); }
   /// Bytes whatever it recomputes, alone on its rank: at once it makes again all that it keeps of
   /// the microbatch whose backward begins.
   int64_t recomputed(int64_t held) const {
     return always + std::min(held * apart + again, at_once(held));
   }
-  /// Of microbatches, where the stage is recomputed at once.
+  /// So many microbatches where the stage is recomputed at once, as a backward begins.
   int64_t at_once(int64_t held) const { return (held - 1) * given + per_microbatch; }
 };
 

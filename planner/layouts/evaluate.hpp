@@ -33,15 +33,15 @@ struct PlanningInputs {
   /// The choices of its units to recompute (unit_fit.hpp).
   std::shared_ptr<KnownBySize<std::vector<LayerChoices>>> choices =
       std::make_shared<KnownBySize<std::vector<LayerChoices>>>();
-  /// What its units free and keep.
-  std::shared_ptr<KnownBySize<std::vector<UnitBytes>>> of_units =
+  /// The bytes that its units free and keep.
+  std::shared_ptr<KnownBySize<std::vector<UnitBytes>>> bytes_of_units =
       std::make_shared<KnownBySize<std::vector<UnitBytes>>>();
 
   const ValueLives& lives_at(const MicrobatchCosts& measured) const {
     return lives->of(measured.microbatch, [&] { return ValueLives(model, measured); });
   }
   const std::vector<UnitBytes>& unit_bytes_at(const MicrobatchCosts& measured) const {
-    return of_units->of(measured.microbatch, [&] {
+    return bytes_of_units->of(measured.microbatch, [&] {
       return unit_bytes(lives_at(measured), measured, units_as_stages());
     });
   }

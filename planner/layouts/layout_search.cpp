@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "planner/layouts/allowed.hpp"
 #include "planner/layouts/layout_bound.hpp"
 #include "planner/layouts/layout_guess.hpp"
 #include "simulator/costs/core_use.hpp"
@@ -111,7 +110,6 @@ LayoutSearch::LayoutSearch(const PlanningInputs& inputs, const ModelChain& chain
                            const PlanRequest& request, int devices)
     : inputs_(inputs),
       request_(request),
-      devices_(devices),
       branches_(branches_for(inputs, request)),
       layouts_(inputs, request, devices, chain.units(), branches_ != nullptr),
       context_{inputs,
@@ -133,11 +131,6 @@ MemoryLimit LayoutSearch::limit(const PipelineLayout& layout) const {
 std::unique_ptr<LayoutSpace> LayoutSearch::open(const PipelineLayout& layout) const {
   if (layout.refusal()) return nullptr;
   return std::make_unique<LayoutSpace>(context_, layout, limit(layout));
-}
-
-void LayoutSearch::require_layouts() const {
-  if (layouts_.size() == 0)
-    refuse_layouts(inputs_.profile, request_, devices_, context_.chain.units());
 }
 
 void LayoutSearch::require_some() const {

@@ -33,8 +33,6 @@ class LayoutSearch {
   MemoryLimit limit(const PipelineLayout& layout) const;
   /// Null for a shape that its schedule does not run.
   std::unique_ptr<LayoutSpace> open(const PipelineLayout& layout) const;
-  /// Throws InputError where there are no layouts.
-  void require_layouts() const;
   /// Throws InputError, the first layout's, where no schedule runs any of the shapes.
   void require_some() const;
 
@@ -44,7 +42,6 @@ class LayoutSearch {
 
   const PlanningInputs& inputs_;
   const PlanRequest& request_;
-  const int devices_;
   const std::shared_ptr<const Branches> branches_;
   const LayoutList layouts_;
   LayoutContext context_;

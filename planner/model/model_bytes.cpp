@@ -9,6 +9,7 @@
 
 #include "pipeline/job/parameters.hpp"
 #include "planner/model/model_chain.hpp"
+#include "planner/model/turn_bytes.hpp"
 #include "planner/model/unit_bytes.hpp"
 #include "simulator/memory/value_lives.hpp"
 
@@ -98,57 +99,15 @@ std::vector<std::vector<const StageEdge*>> incoming(const Slicing& slicing) {
 
 }  // namespace
 
-/// The most that each unit frees where those that may recompute do so one by one: of these it may
-/// have parts.
-std::vector<int64_t> ModelChain::freed_apart(const ValueLives& lives,
-                                             const MicrobatchCosts& measured,
-                                             const Slicing& recomputed) const {
-  std::vector<int64_t> freed(static_cast<size_t>(units()), 0);
-  if (model_.layers) return freed;
-  const std::vector<UnitBytes> bytes = unit_bytes(lives, measured, recomputed);
-  std::vector<std::set<int>> here(bytes.size());  // the units that have operators of it
-  for (size_t op = 0; op < model_.operators.size(); ++op)
-    here[static_cast<size_t>(recomputed.stage_of_operator[op])].insert(
-        slicing_.stage_of_operator[op]);
-  for (size_t of = 0; of < bytes.size(); ++of)
-    for (const int unit : here[of])
-      freed[static_cast<size_t>(unit)] += here[of].size() > 1 ? bytes[of].in_part : bytes[of].alone;
-  return freed;
-}
-
-/// Of those whose last operators are a whole unit that may recompute.
-std::vector<TurnBytes> ModelChain::turns_of(const Job& job, const ValueLives& lives,
-                                            const MicrobatchCosts& measured,
-                                            const Slicing& recomputed) const {
-  std::vector<TurnBytes> turns(static_cast<size_t>(units()));
-  if (model_.layers || job.forward_only) return turns;
-  const std::vector<TurnBytes> bytes = turn_bytes(lives, measured, recomputed);
-  std::vector<int> last(turns.size(), -1);  // of these, that each unit has
-  std::vector<std::set<int>> here(bytes.size());
-  for (size_t op = 0; op < model_.operators.size(); ++op) {
-    const auto unit = static_cast<size_t>(slicing_.stage_of_operator[op]);
-    last[unit] = recomputed.stage_of_operator[op];
-    here[static_cast<size_t>(last[unit])].insert(static_cast<int>(unit));
-  }
-  for (size_t unit = 0; unit < turns.size(); ++unit) {
-    const auto of = static_cast<size_t>(last[unit]);
-    if (here[of].size() == 1) turns[unit] = bytes[of];
-  }
-  return turns;
-}
-
 /// Messages may all have been taken when the stage holds most.
 void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measured,
-                          const Slicing& recomputed, StageTable& table) const {
+                          StageTable& table) const {
   const ValueLives lives(model_, measured);
-  const std::vector<int64_t> freed = freed_apart(lives, measured, recomputed);
-  const std::vector<TurnBytes> turns = turns_of(profile.job, lives, measured, recomputed);
   const int64_t target = target_bytes(profile.job, model_, measured.microbatch);
   const auto edges = incoming(slicing_);
   Kept stage(model_);
   for (int begin = 0; begin < table.begins(); ++begin) {
     stage.clear();
-    int64_t freed_bytes = 0;
     for (int unit = begin; unit < units(); ++unit) {
       const StageSlice& slice = slicing_.stages[static_cast<size_t>(unit)];
       std::vector<ValueId> here(slice.user_inputs.begin(), slice.user_inputs.end());
@@ -170,11 +129,42 @@ void ModelChain::add_kept(const Profile& profile, const MicrobatchCosts& measure
       StageBytes& bytes = table.at(begin, unit + 1);
       bytes.per_microbatch = stage.saved_bytes;
       bytes.given = std::min(stage.least_bytes, stage.saved_bytes);
-      freed_bytes += freed[static_cast<size_t>(unit)];
       if (model_.layers) bytes.given = std::max(bytes.given, stage.saved_bytes - stage.freed_bytes);
-      bytes.apart =
-          model_.layers ? bytes.given : std::max<int64_t>(0, stage.saved_bytes - freed_bytes);
       bytes.received = stage.received_bytes;
+    }
+  }
+}
+
+/// A unit here may have but parts of those that may recompute; what turns round is the last that it
+/// has, where that is a whole one. The choices of layers are known from what a stage is given.
+void ModelChain::add_recompute(const Job& job, const MicrobatchCosts& measured,
+                               const Slicing& recomputed, StageTable& table) const {
+  const auto count = static_cast<size_t>(units());
+  std::vector<int64_t> freed(count, 0);
+  std::vector<TurnBytes> turns(count);
+  if (!model_.layers && !job.forward_only) {
+    std::vector<std::set<int>> here(recomputed.stages.size());  // the units that have parts of it
+    for (size_t op = 0; op < model_.operators.size(); ++op)
+      here[static_cast<size_t>(recomputed.stage_of_operator[op])].insert(
+          slicing_.stage_of_operator[op]);
+    const ValueLives lives(model_, measured);
+    const std::vector<UnitBytes> bytes = unit_bytes(lives, measured, recomputed);
+    const std::vector<TurnBytes> all_turns = turn_bytes(lives, measured, recomputed);
+    for (size_t of = 0; of < here.size(); ++of) {
+      const bool whole = here[of].size() == 1;
+      for (const int unit : here[of]) {
+        freed[static_cast<size_t>(unit)] += whole ? bytes[of].alone : bytes[of].in_part;
+        turns[static_cast<size_t>(unit)] = whole ? all_turns[of] : TurnBytes{};
+      }
+    }
+  }
+  for (int begin = 0; begin < table.begins(); ++begin) {
+    int64_t freed_bytes = 0;
+    for (int unit = begin; unit < units(); ++unit) {
+      freed_bytes += freed[static_cast<size_t>(unit)];
+      StageBytes& bytes = table.at(begin, unit + 1);
+      bytes.apart =
+          model_.layers ? bytes.given : std::max<int64_t>(0, bytes.per_microbatch - freed_bytes);
       bytes.turn = turns[static_cast<size_t>(unit)].bytes;
       bytes.again = turns[static_cast<size_t>(unit)].again;
     }
@@ -220,7 +210,8 @@ void ModelChain::add_tensors(const Job& job, SharingWays ways, StageTable& table
 StageTable ModelChain::bytes(const Profile& profile, const MicrobatchCosts& measured,
                              const Slicing& recomputed, SharingWays ways) const {
   StageTable table(units());
-  add_kept(profile, measured, recomputed, table);
+  add_kept(profile, measured, table);
+  add_recompute(profile.job, measured, recomputed, table);
   add_tensors(profile.job, ways, table);
   return table;
 }

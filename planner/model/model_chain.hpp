@@ -20,9 +20,7 @@
 #include "pipeline/profile/profile.hpp"
 #include "planner/bounds/bounds.hpp"
 #include "planner/bounds/chain_memory.hpp"
-#include "planner/model/turn_bytes.hpp"
 #include "simulator/costs/stage_terms.hpp"
-#include "simulator/memory/value_lives.hpp"
 #include "simulator/network/cluster.hpp"
 
 namespace penstock {
@@ -67,15 +65,12 @@ class ModelChain {
                    const Slicing& recomputed, SharingWays ways = {}) const;
   /// The parts of them that depend on the size of microbatches, and on the ways, into a table for
   /// these units.
-  void add_kept(const Profile& profile, const MicrobatchCosts& measured, const Slicing& recomputed,
-                StageTable& table) const;
+  void add_kept(const Profile& profile, const MicrobatchCosts& measured, StageTable& table) const;
   void add_tensors(const Job& job, SharingWays ways, StageTable& table) const;
 
  private:
-  std::vector<int64_t> freed_apart(const ValueLives& lives, const MicrobatchCosts& measured,
-                                   const Slicing& recomputed) const;
-  std::vector<TurnBytes> turns_of(const Job& job, const ValueLives& lives,
-                                  const MicrobatchCosts& measured, const Slicing& recomputed) const;
+  void add_recompute(const Job& job, const MicrobatchCosts& measured, const Slicing& recomputed,
+                     StageTable& table) const;
   int64_t tensor_bytes(const Job& job, int index, bool stepped, SharingWays ways) const;
 
   std::vector<OperatorSums> unit_sums(const MicrobatchCosts& measured) const;

@@ -22,7 +22,7 @@ std::shared_ptr<const StageTable> StageTables::of(const MicrobatchCosts& measure
 
 StageBytes StageTables::kept_by_whole(const MicrobatchCosts& measured) const {
   StageTable first(chain_.units(), 1);
-  chain_.add_kept(profile_, measured, units_, first);
+  chain_.add_kept(profile_, measured, first);
   return first.at(0, chain_.units());
 }
 

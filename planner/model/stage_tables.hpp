@@ -21,7 +21,8 @@ class StageTables {
 
   /// `state_parts` as in SharingWays.
   std::shared_ptr<const StageTable> of(const MicrobatchCosts& measured, int64_t state_parts);
-  /// Bytes that the whole model keeps as one stage, without tensors; no table is made.
+  /// Bytes that the whole model keeps as one stage, without tensors and what units free; no table
+  /// is made.
   StageBytes kept_by_whole(const MicrobatchCosts& measured) const;
 
  private:

@@ -17,7 +17,7 @@ struct TurnBytes {
   int64_t again = 0;  // where it recomputes, alone or with its stage: what it has made again then
 };
 
-/// Of each unit. `units`: each as a stage.
+/// By unit. `units`: each as a stage.
 std::vector<TurnBytes> turn_bytes(const ValueLives& lives, const MicrobatchCosts& measured,
                                   const Slicing& units);
 

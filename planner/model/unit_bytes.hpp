@@ -1,4 +1,5 @@
-// What units of a model free of a microbatch by recompute, at most, and keep of it for W, at least.
+// The bytes of a microbatch that units of a model free by recompute, at most, and keep for W, at
+// least.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ struct UnitBytes {
   int64_t for_weight = 0;  // that it keeps between I and W at least; perhaps below 0
 };
 
-/// Of each unit, in any stage. `units`: each as a stage.
+/// Each holds for its unit in any stage. `units`: each as a stage.
 std::vector<UnitBytes> unit_bytes(const ValueLives& lives, const MicrobatchCosts& measured,
                                   const Slicing& units);
 

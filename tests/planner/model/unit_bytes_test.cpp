@@ -1,4 +1,4 @@
-// What bounds know of ranks that recompute, against plans whose units recompute at random.
+// Bounds of ranks that recompute, against plans whose units recompute at random.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -124,7 +124,7 @@ class RandomRecompute {
 
 class RecomputeOfModel : public OfModel {};
 
-/// Of stages of any units, of which any recompute.
+/// Stages of any units, any of which recompute.
 TEST_P(RecomputeOfModel, KeepsNoLessForItsWeightsThanItsUnitsDo) {
   PENSTOCK_MODEL(path, GetParam());
   std::mt19937 random(1);

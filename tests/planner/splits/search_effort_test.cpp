@@ -46,6 +46,35 @@ TEST(SearchEffort, StopsAfterItsEffortAlsoWhereNothingFits) {
   EXPECT_LT(result.spaces.at(0).simulated, how.effort);
 }
 
+TEST(SearchEffort, SimulatesNothingOfASpaceInWhichNothingFits) {
+  struct Proposing : Opened {
+    using Opened::Opened;
+    std::vector<int> proposal(int number) const override {
+      return number > 0 ? std::vector<int>() : std::vector<int>{0, 8, 16, 24, 32, 40, 48, 56};
+    }
+  };
+  Problem problem;
+  problem.chain = random_chain(5, {.units = 60});
+  problem.ranks = 8;
+  problem.candidates = {{"1f1b", 32}};
+  const int64_t least = splits_of(problem, 0, false)->min_bytes();
+  for (const int64_t limit : {least - 1, least}) {
+    int64_t simulated = 0;
+    const Simulate count = [&](size_t, const std::vector<int>&) {
+      ++simulated;
+      return SplitOutcome{1e6, INT64_MAX, 1};
+    };
+    const SearchSpace space{.memory_limit = limit, .open = [&] {
+                              return std::make_unique<Proposing>(splits_of(problem, 0, false), 0,
+                                                                 count);
+                            }};
+    const SearchResult result = search_in_blocks({space}, {.effort = 1000});
+    EXPECT_FALSE(result.best);
+    EXPECT_EQ(simulated > 0, limit == least);
+    EXPECT_EQ(result.complete, limit < least);
+  }
+}
+
 // 60 equal units on 8 ranks: one has 8, whichever it is and whatever the others have.
 TEST(SearchEffort, EndsWhereNothingLeftIsFasterByWhatCounts) {
   Problem problem;
