@@ -22,6 +22,7 @@ import plans
 import report
 from work import Work
 
+pytestmark = pytest.mark.long
 needs_backend = pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
                                    reason="penstock-worker is not built: no LibTorch")
 

@@ -11,6 +11,7 @@ pytest.importorskip("torch")
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("PENSTOCK_BUILD", ROOT / "build"))
+pytestmark = pytest.mark.long
 needs_backend = pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
                                    reason="penstock-worker is not built: no LibTorch")
 

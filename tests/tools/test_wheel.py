@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("mesonpy", reason="tools/setup.sh installs meson-python")
 torch = pytest.importorskip("torch")
 ROOT = Path(__file__).parents[2]
-pytestmark = pytest.mark.timeout(1800)  # it compiles the programs
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]  # it compiles the programs
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from running import endless_plan, running, until, workers_of
 from surviving import (actions, all_hang, assert_undisturbed, fault_list, flip, slots_of, survive,
                        tensors_of, until_they_happened, went_on)
 
-pytestmark = needs_backend
+pytestmark = [pytest.mark.long, needs_backend]
 
 ADAMW = {"kind": "adamw", "learning_rate": 0.01, "clip_norm": 1.0}
 # Long beside an action of these plans, which takes a millisecond, so that no other rank is accused.

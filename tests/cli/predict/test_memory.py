@@ -17,8 +17,9 @@ PENSTOCK = BUILD / "penstock"
 MODELS = Path(os.environ.get("PENSTOCK_TEST_MODELS", BUILD / "tests" / "models"))
 BATCH = 8
 
-pytestmark = pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
-                                reason="penstock-worker is not built: it needs LibTorch")
+pytestmark = [pytest.mark.long,
+              pytest.mark.skipif(not (BUILD / "penstock-worker").exists(),
+                                 reason="penstock-worker is not built: it needs LibTorch")]
 
 # Four stages of each model; where there are two, the third begins the second.
 CUTS = {

@@ -4,11 +4,13 @@ transformer of PyTorch's pipelining tutorial, the unrolled loop of PiPPy, the cl
 The transformer takes some 1 TFLOP a step.
 """
 
+import pytest
+
 from pipelines import (ROOT, Reference, assert_trains_as, needs_backend, save_file, subprocess, sys,
                        torch, write_plan)
 from trainings import FLOAT32, Source
 
-pytestmark = needs_backend
+pytestmark = [pytest.mark.long, needs_backend]
 
 
 def exported(folder, name, *settings):
