@@ -27,8 +27,8 @@ struct StageBytes {
   int64_t kept(int64_t held) const { return always + held * per_microbatch; }
   /// The least of a microbatch, whatever recomputes.
   int64_t least() const { return std::min(given, apart); }
-  /// Bytes whatever it recomputes, alone on its rank: at once it makes again all that it keeps of
-  /// the microbatch whose backward begins.
+  /// Bytes as a backward begins, whatever it recomputes: at once it makes again all that it keeps
+  /// of that microbatch.
   int64_t recomputed(int64_t held) const {
     return always + std::min(held * apart + again, at_once(held));
   }

@@ -3,6 +3,7 @@
 // 11), solved by branch and bound over its linear relaxation.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <utility>
@@ -15,7 +16,15 @@ struct LayerChoice {
   double seconds = 0;
   int64_t bytes = 0;    // freed
   int64_t working = 0;  // taken meanwhile
+  /// Freed where its stage is recomputed at once, but not of a microbatch whose backward begins.
+  int64_t at_once = 0;
   auto operator<=>(const LayerChoice&) const = default;
+
+  /// The most that it frees of so many microbatches, the backwards of `turning` of which begin;
+  /// `again` is there again then where it recomputes by itself.
+  int64_t freed(int held, int turning, int64_t again = 0) const {
+    return std::max(held * bytes - again, (held - turning) * at_once);
+  }
 };
 using LayerChoices = std::vector<LayerChoice>;
 

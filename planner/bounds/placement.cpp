@@ -45,18 +45,24 @@ class Holding {
   int total_ = 0, most_ = 0;
 };
 
-using Counts = std::vector<int>;  // held of each of a rank's stages, then left
+using Counts = std::vector<int>;  // held of each of a rank's stages, then left, then turning
 
 /// The moments before something is given back.
 std::set<Counts> peaks(const std::vector<Action>& actions, const std::vector<size_t>& stages) {
   std::set<Counts> peaks;
-  Counts now(2 * stages.size(), 0);
+  Counts now(3 * stages.size(), 0);
   bool risen = false;
   for (const Action& action : actions)
     for_each_part(action, [&](const Action& part) {
       const auto at = static_cast<size_t>(
           std::ranges::find(stages, static_cast<size_t>(part.stage)) - stages.begin());
       int &held = now[at], &left = now[stages.size() + at];
+      if (part.kind == Kind::backward) {
+        Counts turning = now;
+        turning[2 * stages.size() + at] = 1;
+        peaks.insert(std::move(turning));
+        risen = false;
+      }
       if (part.kind != Kind::forward && std::exchange(risen, false)) peaks.insert(now);
       if (part.kind == Kind::forward) ++held;
       if (is_input_backward(part.kind)) --held;
@@ -98,10 +104,12 @@ std::vector<HeldAtOnce> fullest_moments(const Program& compute) {
   for (size_t rank = 0; rank < own.size(); ++rank) {
     const size_t count = own[rank].size();
     for (const std::vector<int>& one : most_of(peaks(compute.ranks[rank], own[rank]))) {
-      HeldAtOnce moment{static_cast<int>(rank), std::vector(stages, 0), std::vector(stages, 0)};
+      const std::vector<int> none(stages, 0);
+      HeldAtOnce moment{static_cast<int>(rank), none, none, none};
       for (size_t i = 0; i < count; ++i) {
         moment.held[own[rank][i]] = one[i];
         moment.left[own[rank][i]] = one[count + i];
+        moment.turning[own[rank][i]] = one[2 * count + i];
       }
       fullest.push_back(std::move(moment));
     }

@@ -17,10 +17,12 @@ struct Placement {
 /// A rank at a moment of its program.
 struct HeldAtOnce {
   int rank = 0;
-  std::vector<int> held, left;  // by stage: microbatches from F to I or B, and from I to W
+  // By stage: microbatches from F to I or B, from I to W, and those whose B begins.
+  std::vector<int> held, left, turning;
 };
 
-/// When ranks hold most: at no other moment does one hold as much or more of all of its stages.
+/// When ranks hold most: at no other moment does one hold as much or more of all of its stages, and
+/// begin the same backward.
 std::vector<HeldAtOnce> fullest_moments(const Program& compute);
 
 /// The placement of a schedule's compute actions. A microbatch is held from the start of F to the

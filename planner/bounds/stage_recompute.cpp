@@ -57,9 +57,9 @@ double StageRecompute::apart(int begin, int end, int held, int64_t excess) const
   if (again == 0) return least(begin, end, each(excess));
   double least_s = least(begin, end - 1, each(excess));
   const auto last = static_cast<size_t>(kind_of_unit_[static_cast<size_t>(end) - 1]);
-  for (const auto& [seconds, bytes, working] : kinds_[last])
-    least_s =
-        std::min(least_s, seconds + least(begin, end - 1, each(excess + again - held * bytes)));
+  for (const LayerChoice& choice : kinds_[last])
+    least_s = std::min(least_s, choice.seconds + least(begin, end - 1,
+                                                       each(excess + again - held * choice.bytes)));
   return least_s;
 }
 

@@ -32,7 +32,7 @@ std::vector<HeldAtOnce> moments_of(const PipelineLayout& layout, const Program& 
   if (layout.schedule) return fullest_moments(compute);
   std::vector<HeldAtOnce> moments;
   const std::vector<int> none(compute.rank_of_stage.size(), 0);
-  for (int rank = 0; rank < layout.ranks; ++rank) moments.push_back({rank, none, none});
+  for (int rank = 0; rank < layout.ranks; ++rank) moments.push_back({rank, none, none, none});
   for (size_t stage = 0; stage < compute.rank_of_stage.size(); ++stage)
     moments[static_cast<size_t>(compute.rank_of_stage[stage])].held[stage] = 1;
   return moments;

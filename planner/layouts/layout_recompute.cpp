@@ -1,6 +1,7 @@
 #include "planner/layouts/layout_recompute.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/layouts/unit_fit.hpp"
 
@@ -30,7 +31,7 @@ double times_of_recompute(const PipelineLayout& layout) {
 }  // namespace
 
 std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
-                                            const PipelineLayout& layout, bool apart) {
+                                            const PipelineLayout& layout) {
   const PlanningInputs& inputs = context.inputs;
   std::vector<LayerChoices> units;
   if (inputs.model.layers) {
@@ -42,8 +43,9 @@ std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
     const std::vector<UnitBytes>& freed = inputs.unit_bytes_at(*layout.measured);
     for (size_t unit = 0; unit < seconds.size(); ++unit) {
       const UnitBytes& of = freed[unit];
-      const int64_t bytes = !whole ? of.in_part : apart ? of.alone : std::max(of.alone, of.at_once);
-      units.push_back({{.seconds = seconds[unit], .bytes = bytes}});
+      units.push_back({{.seconds = seconds[unit],
+                        .bytes = whole ? of.alone : of.in_part,
+                        .at_once = whole ? of.at_once : 0}});
     }
   }
   for (LayerChoices& unit : units)
@@ -55,9 +57,11 @@ RecomputeBound recompute_bound(const PipelineLayout& layout,
                                const std::vector<LayerChoices>& choices) {
   const double times = times_of_recompute(layout);
   std::vector<RecomputeBound::Unit> units;
-  for (const LayerChoices& unit : choices)
-    for (const LayerChoice& step : hull(unit))
+  for (LayerChoices unit : choices) {
+    for (LayerChoice& choice : unit) choice.bytes = choice.freed(1, 0);
+    for (const LayerChoice& step : hull(std::move(unit)))
       units.push_back({times * step.seconds, static_cast<double>(step.bytes)});
+  }
   return RecomputeBound(std::move(units));
 }
 

@@ -10,10 +10,9 @@
 
 namespace penstock {
 
-/// The recompute choices of the chain's units, on the fastest rank. `apart`: where units recompute
-/// one by one; else with what they free where their stage may be recomputed at once.
+/// The recompute choices of the chain's units, on the fastest rank.
 std::vector<LayerChoices> recompute_choices(const LayoutContext& context,
-                                            const PipelineLayout& layout, bool apart = false);
+                                            const PipelineLayout& layout);
 
 /// For all microbatches of a step.
 RecomputeBound recompute_bound(const PipelineLayout& layout,

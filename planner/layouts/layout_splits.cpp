@@ -119,7 +119,7 @@ std::unique_ptr<const SplitSpace> device_splits(const LayoutContext& context,
     std::shared_ptr<const StageRecompute> recompute;
     if (limit.any() && context.chain.begins() == begins_of(context.inputs.units))
       recompute = std::make_shared<StageRecompute>(
-          recompute_choices(context, layout, /*apart=*/true), bytes, limit.max_bytes,
+          recompute_choices(context, layout), bytes, limit.max_bytes,
           std::min(1.0, 1 + layout.measured->first_microbatch_excess));
     return std::make_unique<ChainSpace>(
         ChainBound(std::move(costs), layout.ranks, static_cast<int>(layout.microbatches), held,

@@ -1,17 +1,19 @@
 // The memory that ranks of a split hold, and the least time that recompute needs to make it fit.
 //
 // At any moment of its program a rank holds, of its stages s, which keep held(s) microbatches then
-// and left(s) for W alone,
+// and left(s) for W alone, and turning(s) of which begin a backward,
 //
-//   sum of own(s) + held(s) x (saved(s) - freed(s)) + left(s) x for_weight(s)
+//   sum of own(s) + held(s) x saved(s) - freed(s) + left(s) x for_weight(s) + turning(s) x turn(s)
 //
-// bytes or more, and units free by recompute what their choices say, but never what a stage keeps
-// that recomputes all: given(s). So for any prices a(s) >= 0 of seconds that the backwards of a
-// stage take longer, x(s) each,
+// bytes or more. Units free by recompute what their choices say (LayerChoice::freed), less what the
+// last one of a stage has made again where a backward begins; but never what a stage keeps that
+// recomputes all: given(s). So for any prices a(s) >= 0 of seconds that the backwards of a stage
+// take longer, x(s) each,
 //
-//   sum of a(s) x(s) >= sum of own(s) + held(s) x saved(s) + left(s) x for_weight(s) - limit
+//   sum of a(s) x(s) >= sum of own(s) + held(s) x saved(s) + left(s) x for_weight(s)
+//                       + turning(s) x turn(s) - limit
 //                       + sum over units of the stage, the least over choices of
-//                         (a(s) x seconds - held(s) x bytes),
+//                         (a(s) x seconds - freed(s)),
 //
 // the Lagrangian dual of a multiple-choice knapsack. Bytes of a stage [b, e) count as until(e) -
 // before(b), which is never more than they are, so that the right side is a sum over the begins of
@@ -20,6 +22,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "planner/bounds/chain_memory.hpp"
@@ -32,10 +36,10 @@ namespace penstock {
 inline constexpr double paid_within = 1e-6;
 
 /// Prices by stage: of a byte of its own, of one of each microbatch, of one of those that it keeps
-/// whatever it recomputes, of one for W, of a unit, of a second of its backward; of the last,
-/// `whole` is what whole units ask for (whole_recompute.hpp). `limit` is taken off for what fits.
+/// whatever it recomputes, of one for W, of one that its backward takes as it begins, of one that is
+/// there again then, of a unit, of a second of its backward; of the last, `whole` is what whole units ask for (whole_recompute.hpp). `limit` is taken off for what fits.
 struct MemoryPrices {
-  std::vector<double> own, saved, given, for_weight, unit, second, whole;
+  std::vector<double> own, saved, given, for_weight, turn, again, unit, second, whole;
   double limit = 0;
   int rank = -1;  // whose memory they are of, where it is one's
 
@@ -44,6 +48,8 @@ struct MemoryPrices {
         saved(own),
         given(own),
         for_weight(own),
+        turn(own),
+        again(own),
         unit(own),
         second(own),
         whole(own) {}
@@ -104,39 +110,50 @@ class SplitMemory {
   MemoryPrices of_all_ranks(double byte, bool all_freed) const;
 
  private:
+  /// Along the hull of a unit's choices, for so many microbatches, some of them turning.
   struct Step {
     size_t unit;
     double seconds, bytes;
   };
+  using Steps = std::vector<Step>;     // the cheapest bytes first
+  using Counts = std::pair<int, int>;  // held, turning
   struct Sums {
     std::vector<double> until, before;  // by unit
   };
-  /// The bytes of a stage's microbatch that so many seconds of its backward free.
+  /// What so many seconds of a stage's backwards free.
   struct Freed {
     double bytes, per_second;  // the latter for further seconds
   };
   /// Bytes of a stage in a mixture.
   struct Mean {
-    double own, saved, given, for_weight;
-    Freed freed;
-
-    double kept() const { return std::max(given, saved - freed.bytes); }
-    /// By more than sums are rounded: else prices of what is freed say more about other mixtures.
-    bool all_freed() const { return given > saved - freed.bytes + 1; }
+    double own, saved, given, for_weight, turn;
+    std::vector<double> shares;  // of units
+    double seconds;              // of a backward, longer on the fastest rank
+    std::map<Counts, Freed> freed;
   };
-  Freed most_freed(const std::vector<double>& shares, double seconds) const;
+  /// What a stage keeps of its microbatches.
+  struct Kept {
+    double bytes, per_second;
+    bool all_freed;
+  };
+  Steps steps_of(const Counts& counts) const;
+  Kept kept(const HeldAtOnce& moment, size_t stage, Mean& of) const;
+  Freed most_freed(const Steps& steps, const Mean& of) const;
   std::vector<Mean> means(const std::vector<std::vector<SplitTimes::Place>>& begins,
                           const std::vector<double>& seconds) const;
-  double excess(const HeldAtOnce& moment, const std::vector<Mean>& means) const;
-  MemoryPrices prices(const HeldAtOnce& moment, const std::vector<Mean>& means, double most) const;
+  double excess(const HeldAtOnce& moment, std::vector<Mean>& means) const;
+  MemoryPrices prices(const HeldAtOnce& moment, std::vector<Mean>& means, double most) const;
+  double least_of(size_t unit, const MemoryPrices& prices, size_t stage, double again) const;
   Sums sums_of(const StageTable& bytes, const std::function<int64_t(const StageBytes&)>& of) const;
 
   std::vector<int> rank_of_stage_;
   std::vector<double> speed_;  // by stage
   int microbatches_;
   size_t units_;
-  std::vector<Step> steps_;  // the cheapest bytes first
-  Sums own_, saved_, given_, for_weight_;
+  std::vector<LayerChoices> choices_;  // by unit
+  std::map<Counts, Steps> steps_;      // of all moments
+  Sums own_, saved_, given_, for_weight_, turn_;
+  std::vector<double> again_;  // by the unit that a stage ends before
   std::vector<HeldAtOnce> moments_;
   std::vector<int64_t> limits_;
   double first_;

@@ -66,6 +66,33 @@ std::optional<SplitRecompute::Option> SplitRecompute::cheapest(
   return found(rank, intervals(rank, begins), prices);
 }
 
+/// What units of a stage free of a microbatch by their choices: each by itself or, where all that
+/// free anything do, all at once.
+LayerChoice SplitRecompute::freed(int begin, std::span<const int> choices) const {
+  LayerChoice freed;
+  bool all = true;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const LayerChoices& unit = units_[static_cast<size_t>(begin) + i];
+    if (unit.empty()) continue;
+    if (choices[i] >= 0) {
+      const LayerChoice& choice = unit[static_cast<size_t>(choices[i])];
+      freed.seconds += choice.seconds;
+      freed.bytes += choice.bytes;
+      freed.working = std::max(freed.working, choice.working);
+    }
+    all = all && (choices[i] >= 0 || unit.front().bytes == 0);
+    freed.at_once += unit.front().at_once;
+  }
+  if (!all) freed.at_once = 0;
+  return freed;
+}
+
+/// Where a backward of the stage begins.
+int64_t SplitRecompute::again(int begin, std::span<const int> choices) const {
+  const int end = begin + static_cast<int>(choices.size());
+  return choices.back() < 0 ? 0 : bytes_->at(begin, end).again;
+}
+
 /// What a rank of certain stages holds at its moments.
 class SplitRecompute::Holding {
  public:
@@ -74,11 +101,16 @@ class SplitRecompute::Holding {
   }
 
   /// More than fits when the rank holds most, where its stages free so much of a microbatch.
-  int64_t excess(const std::vector<int64_t>& freed) const {
+  int64_t excess(const std::vector<Freed>& stages) const {
     int64_t most = std::numeric_limits<int64_t>::min();
-    for (const Moment& moment : moments_)
-      most = std::max(most, std::inner_product(freed.begin(), freed.end(), moment.held.begin(),
-                                               moment.excess, std::minus<>(), std::multiplies<>()));
+    for (const Moment& moment : moments_) {
+      int64_t excess = moment.excess;
+      for (size_t i = 0; i < stages.size(); ++i) {
+        const int turning = moment.turning[i];
+        excess -= stages[i].of.freed(moment.held[i], turning, turning * stages[i].again);
+      }
+      most = std::max(most, excess);
+    }
     return most;
   }
   /// Products in a sum as above.
@@ -89,18 +121,19 @@ class SplitRecompute::Holding {
 
  private:
   struct Moment {
-    int64_t excess;             // where nothing is freed
-    std::vector<int64_t> held;  // by stage of the rank
+    int64_t excess;                  // where nothing is freed
+    std::vector<int> held, turning;  // by stage of the rank
     /// Is there always as much too much then as at another moment?
     bool covers(const Moment& other) const {
-      return excess >= other.excess && std::ranges::equal(held, other.held, std::less_equal<>());
+      return excess >= other.excess && std::ranges::equal(held, other.held, std::less_equal<>()) &&
+             std::ranges::equal(turning, other.turning, std::greater_equal<>());
     }
   };
 
   void add(const SplitRecompute& of, size_t rank, const Intervals& stages,
            const HeldAtOnce& moment) {
     const bool alone = of.placement_.one_stage_per_rank();
-    Moment one{-of.limits_[rank], {}};
+    Moment one{-of.limits_[rank], {}, {}};
     for (size_t i = 0; i < of.stages_[rank].size(); ++i) {
       const size_t stage = of.stages_[rank][i];
       const auto begin = static_cast<size_t>(stages[2 * i]);
@@ -108,8 +141,10 @@ class SplitRecompute::Holding {
       const StageBytes& bytes = of.bytes_->at(stages[2 * i], stages[2 * i + 1]);
       const int64_t shared = alone ? 0 : bytes.common + moment.held[stage] * bytes.received;
       one.excess += bytes.kept(moment.held[stage]) - shared +
-                    moment.left[stage] * (of.for_weight_[end] - of.for_weight_[begin]);
+                    moment.left[stage] * (of.for_weight_[end] - of.for_weight_[begin]) +
+                    moment.turning[stage] * bytes.turn;
       one.held.push_back(moment.held[stage]);
+      one.turning.push_back(moment.turning[stage]);
     }
     if (std::ranges::any_of(moments_, [&](const Moment& known) { return known.covers(one); }))
       return;
@@ -124,35 +159,31 @@ bool SplitRecompute::lengthen(size_t rank, const std::vector<int>& begins,
                               const std::vector<int>& choices,
                               std::vector<double>& longer_s) const {
   const Intervals stages = intervals(rank, begins);
-  std::vector<int64_t> freed(stages_[rank].size(), 0);
+  std::vector<Freed> freed;
   int64_t working = 0;
   for (size_t i = 0; i < stages_[rank].size(); ++i) {
-    double sum_s = 0;
-    for (int unit = stages[2 * i]; unit < stages[2 * i + 1]; ++unit) {
-      const auto u = static_cast<size_t>(unit);
-      if (choices[u] < 0) continue;
-      const LayerChoice& choice = units_[u][static_cast<size_t>(choices[u])];
-      sum_s += choice.seconds;
-      freed[i] += choice.bytes;
-      working = std::max(working, choice.working);
-    }
-    longer_s[stages_[rank][i]] = sum_s / speeds_.relative()[rank];
+    const int begin = stages[2 * i];
+    const auto of_stage = std::span(choices).subspan(
+        static_cast<size_t>(begin), static_cast<size_t>(stages[2 * i + 1] - begin));
+    freed.push_back({this->freed(begin, of_stage), again(begin, of_stage)});
+    working = std::max(working, freed.back().of.working);
+    longer_s[stages_[rank][i]] = freed.back().of.seconds / speeds_.relative()[rank];
   }
   return Holding(*this, rank, stages).excess(freed) + working <= 0;
 }
 
 /// Choices of units [begin, end) but for those that free no more than others that take no longer,
-/// the shortest first; absent where there are too many.
+/// the shortest first; absent where there are too many. The last may also be made at once.
 std::optional<std::vector<SplitRecompute::Chosen>> SplitRecompute::of_units(int begin, int end,
                                                                             int64_t most) const {
-  std::vector<Chosen> all{{0, 0, {}}};
+  std::vector<Chosen> all{{0, 0, 0, {}}};
   for (int unit = begin; unit < end; ++unit) {
     std::vector<Chosen> more;
     const LayerChoices& own = units_[static_cast<size_t>(unit)];
     for (const Chosen& of : all) {
       for (int choice = -1; choice < static_cast<int>(own.size()); ++choice) {
         const LayerChoice taken = choice < 0 ? LayerChoice{} : own[static_cast<size_t>(choice)];
-        more.push_back({of.seconds + taken.seconds, of.bytes + taken.bytes, of.choices});
+        more.push_back({of.seconds + taken.seconds, of.bytes + taken.bytes, 0, of.choices});
         more.back().choices.push_back(choice);
       }
     }
@@ -162,6 +193,10 @@ std::optional<std::vector<SplitRecompute::Chosen>> SplitRecompute::of_units(int 
     for (Chosen& of : more)
       if (all.empty() || of.bytes > all.back().bytes) all.push_back(std::move(of));
     if (static_cast<int64_t>(all.size()) > most) return std::nullopt;
+  }
+  for (int unit = begin; unit < end; ++unit) {
+    const LayerChoices& own = units_[static_cast<size_t>(unit)];
+    if (!own.empty()) all.back().at_once += own.front().at_once;
   }
   return all;
 }
@@ -193,7 +228,10 @@ class SplitRecompute::Combining {
  private:
   bool fits() {
     products_ += holding_.products();
-    for (size_t i = 0; i < taken_.size(); ++i) freed_[i] = all_[i][taken_[i]].bytes;
+    for (size_t i = 0; i < taken_.size(); ++i) {
+      const Chosen& of = all_[i][taken_[i]];
+      freed_[i].of = {of.seconds, of.bytes, 0, of.at_once};
+    }
     return holding_.excess(freed_) <= 0;
   }
 
@@ -249,7 +287,7 @@ class SplitRecompute::Combining {
   const int64_t most_;
   std::vector<std::vector<Chosen>> all_;  // by stage
   std::vector<size_t> taken_;             // likewise
-  std::vector<int64_t> freed_;            // by what was tried last
+  std::vector<Freed> freed_;              // by what was tried last
   std::vector<Option> options_;
   int64_t products_ = 0;
 };
@@ -266,7 +304,7 @@ std::optional<std::vector<SplitRecompute::Option>> SplitRecompute::options(
 std::optional<SplitRecompute::Option> SplitRecompute::found(
     size_t rank, const Intervals& stages, const std::vector<double>& prices) const {
   std::vector<LayerChoices> choices;
-  std::vector<size_t> units, stage_of;
+  std::vector<size_t> units;
   int64_t most = 0;
   for (size_t i = 0; i < stages_[rank].size(); ++i) {
     const int held = placement_.held[stages_[rank][i]];
@@ -277,28 +315,28 @@ std::optional<SplitRecompute::Option> SplitRecompute::found(
         choice.bytes *= held;
         if (!prices.empty()) choice.seconds *= prices[stages_[rank][i]];
       }
-      stage_of.push_back(i);
       if (choices.back().empty()) continue;
       most += std::ranges::max(choices.back(), {}, &LayerChoice::bytes).bytes;
     }
   }
   Option option{std::vector<double>(stages_[rank].size(), 0.0), std::vector<int>(units.size(), -1)};
-  std::vector<int64_t> freed_of(stages_[rank].size(), 0);
+  std::vector<Freed> freed_of(stages_[rank].size());
   int64_t freed = 0;
   const Holding holding(*this, rank, stages);
   for (int64_t more = holding.excess(freed_of); more > 0; more = holding.excess(freed_of)) {
     if (freed >= most) return std::nullopt;
     option.choices = choices_.of(choices, std::min(most, freed + more)).choices;
-    std::ranges::fill(option.longer_s, 0.0);
-    std::ranges::fill(freed_of, 0);
     freed = 0;
-    for (size_t unit = 0; unit < choices.size(); ++unit) {
-      if (option.choices[unit] < 0) continue;
-      const auto choice = static_cast<size_t>(option.choices[unit]);
-      option.longer_s[stage_of[unit]] +=
-          units_[units[unit]][choice].seconds / speeds_.relative()[rank];
-      freed_of[stage_of[unit]] += units_[units[unit]][choice].bytes;
-      freed += choices[unit][choice].bytes;
+    for (size_t unit = 0; unit < choices.size(); ++unit)
+      if (option.choices[unit] >= 0)
+        freed += choices[unit][static_cast<size_t>(option.choices[unit])].bytes;
+    std::span<const int> rest(option.choices);
+    for (size_t i = 0; i < stages_[rank].size(); ++i) {
+      const auto count = static_cast<size_t>(stages[2 * i + 1] - stages[2 * i]);
+      freed_of[i] = {this->freed(stages[2 * i], rest.first(count)),
+                     again(stages[2 * i], rest.first(count))};
+      option.longer_s[i] = freed_of[i].of.seconds / speeds_.relative()[rank];
+      rest = rest.subspan(count);
     }
   }
   return option;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "planner/bounds/chain_memory.hpp"
@@ -52,11 +53,18 @@ class SplitRecompute {
   /// Choices of some units, together.
   struct Chosen {
     double seconds;
-    int64_t bytes;
+    int64_t bytes, at_once;
     std::vector<int> choices;
+  };
+  /// What the units of a stage free together; `again`: less where a backward begins, unless at once.
+  struct Freed {
+    LayerChoice of;
+    int64_t again = 0;
   };
   class Holding;
   class Combining;
+  LayerChoice freed(int begin, std::span<const int> choices) const;
+  int64_t again(int begin, std::span<const int> choices) const;
   Intervals intervals(size_t rank, const std::vector<int>& begins) const;
   std::optional<std::vector<Chosen>> of_units(int begin, int end, int64_t most) const;
   std::optional<Option> found(size_t rank, const Intervals& stages,

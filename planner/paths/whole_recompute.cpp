@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace penstock {
 
@@ -20,10 +21,15 @@ constexpr double part_rounding = 1e-12;
 
 /// All but those that free no more than others that take no longer; the shortest first.
 LayerChoices best_of(LayerChoices all) {
-  std::ranges::sort(all);
+  std::ranges::sort(all, {}, [](const LayerChoice& one) {
+    return std::tuple(one.seconds, -one.bytes, -one.at_once);
+  });
   LayerChoices best;
   for (const LayerChoice& one : all)
-    if (best.empty() || one.bytes > best.back().bytes) best.push_back(one);
+    if (std::ranges::none_of(best, [&](const LayerChoice& other) {
+          return other.bytes >= one.bytes && other.at_once >= one.at_once;
+        }))
+      best.push_back(one);
   return best;
 }
 
@@ -86,7 +92,7 @@ WholeRecompute::Least WholeRecompute::least(size_t stage, int units) const {
   const size_t stages = placement_.rank_of_stage.size();
   const bool alone = placement_.one_stage_per_rank();
   constexpr int64_t most = std::numeric_limits<int64_t>::max();
-  Least least{most, most, most, most};
+  Least least{most, most, most, most, most, most, most, most};
   const int behind = static_cast<int>(stages - 1 - stage);
   const int low = stage + 1 == stages ? bytes_->units() - units : static_cast<int>(stage);
   const int high = stage == 0 ? 0 : bytes_->units() - behind - units;
@@ -95,9 +101,13 @@ WholeRecompute::Least WholeRecompute::least(size_t stage, int units) const {
     const int64_t received = alone ? 0 : of.received;
     least.own = std::min(least.own, of.always - (alone ? 0 : of.common));
     least.saved = std::min(least.saved, of.per_microbatch - received);
-    least.given = std::min(least.given, std::max<int64_t>(0, of.least() - received));
+    least.apart = std::min(least.apart, std::max<int64_t>(0, of.apart - received));
+    least.given = std::min(least.given, std::max<int64_t>(0, of.given - received));
+    least.again = std::min(least.again, of.again);
+    least.remade = std::min(least.remade, of.per_microbatch - of.given);
     least.for_weight = std::min(least.for_weight, for_weight_[static_cast<size_t>(begin + units)] -
                                                       for_weight_[static_cast<size_t>(begin)]);
+    least.turn = std::min(least.turn, of.turn);
   }
   return least;
 }
@@ -105,7 +115,21 @@ WholeRecompute::Least WholeRecompute::least(size_t stage, int units) const {
 /// Bytes of a stage of so many units, whatever it recomputes.
 int64_t WholeRecompute::given(const HeldAtOnce& moment, size_t stage, int units) const {
   const Least& of = least_[stage][static_cast<size_t>(units)];
-  return of.own + moment.left[stage] * of.for_weight + moment.held[stage] * of.given;
+  const int held = moment.held[stage], turning = moment.turning[stage];
+  return of.own + moment.left[stage] * of.for_weight + turning * of.turn +
+         std::min(held * of.apart + turning * of.again, held * of.given + turning * of.remade);
+}
+
+/// What a unit of a stage with so many may free at that moment.
+LayerChoices WholeRecompute::freed(const HeldAtOnce& moment, size_t stage, int units,
+                                   int unit) const {
+  const int turning = moment.turning[stage];
+  const int64_t again =
+      unit + 1 == units ? turning * least_[stage][static_cast<size_t>(units)].again : 0;
+  LayerChoices freed;
+  for (const LayerChoice& choice : choices(stage, units, unit))
+    freed.push_back({choice.seconds, choice.freed(moment.held[stage], turning, again)});
+  return freed;
 }
 
 int64_t WholeRecompute::excess(const HeldAtOnce& moment, const Dealt& dealt) const {
@@ -113,7 +137,8 @@ int64_t WholeRecompute::excess(const HeldAtOnce& moment, const Dealt& dealt) con
   int64_t kept = 0;
   for (size_t i = 0; i < stages.size(); ++i) {
     const Least& of = least_[stages[i]][static_cast<size_t>(dealt[i])];
-    kept += of.own + moment.left[stages[i]] * of.for_weight + moment.held[stages[i]] * of.saved;
+    kept += of.own + moment.left[stages[i]] * of.for_weight + moment.held[stages[i]] * of.saved +
+            moment.turning[stages[i]] * of.turn;
   }
   return kept - limits_[static_cast<size_t>(moment.rank)];
 }
@@ -127,29 +152,25 @@ double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
     if (const int64_t bytes = excess(moment, dealt); bytes > 0)
       moments.emplace_back(bytes, &moment);
   std::ranges::stable_sort(moments, std::greater(), [](const auto& one) { return one.first; });
-  double seconds = 0;
-  std::vector<int64_t> freed(stages.size(), 0);  // of a microbatch, by the last choices
-  for (const auto& [bytes, moment] : moments) {
-    int64_t enough = 0;
-    for (size_t i = 0; i < stages.size(); ++i) enough += moment->held[stages[i]] * freed[i];
-    if (enough >= bytes) continue;
+  const auto units_freed = [&](const HeldAtOnce& moment) {
     std::vector<LayerChoices> units;
-    for (size_t i = 0; i < stages.size(); ++i) {
-      for (int unit = 0; unit < dealt[i]; ++unit) {
-        units.push_back(choices(stages[i], dealt[i], unit));
-        for (LayerChoice& choice : units.back()) choice.bytes *= moment->held[stages[i]];
-      }
-    }
+    for (size_t i = 0; i < stages.size(); ++i)
+      for (int unit = 0; unit < dealt[i]; ++unit)
+        units.push_back(freed(moment, stages[i], dealt[i], unit));
+    return units;
+  };
+  double seconds = 0;
+  std::vector<int> last;  // choices
+  for (const auto& [bytes, moment] : moments) {
+    const std::vector<LayerChoices> units = units_freed(*moment);
+    int64_t enough = 0;
+    for (size_t unit = 0; unit < last.size(); ++unit)
+      if (last[unit] >= 0) enough += units[unit][static_cast<size_t>(last[unit])].bytes;
+    if (enough >= bytes) continue;
     const ChosenLayers chosen = choose_layers(units, bytes, most_tree_nodes);
     if (!chosen.enough) return does_not_fit;
     seconds = std::max(seconds, chosen.bound_s);
-    auto choice = chosen.choices.begin();
-    for (size_t i = 0; i < stages.size(); ++i) {
-      freed[i] = 0;
-      for (int unit = 0; unit < dealt[i]; ++unit, ++choice)
-        if (*choice >= 0)
-          freed[i] += choices(stages[i], dealt[i], unit)[static_cast<size_t>(*choice)].bytes;
-    }
+    last = chosen.choices;
   }
   return seconds / speeds_.relative()[rank];
 }
@@ -160,8 +181,9 @@ std::vector<WholeRecompute::Step> WholeRecompute::steps_of(const HeldAtOnce& mom
   for (size_t i = 0; i < stages.size(); ++i) {
     const int held = moment.held[stages[i]];
     if (held == 0) continue;
-    for (const LayerChoice& step : hull(any_[stages[i]]))
-      steps.push_back({i, {step.seconds, held * step.bytes}});
+    LayerChoices freed = any_[stages[i]];
+    for (LayerChoice& choice : freed) choice.bytes = choice.freed(held, moment.turning[stages[i]]);
+    for (const LayerChoice& step : hull(std::move(freed))) steps.push_back({i, step});
   }
   std::ranges::sort(steps, cheaper, &Step::more);
   return steps;

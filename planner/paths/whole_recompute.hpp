@@ -60,10 +60,13 @@ class WholeRecompute {
  private:
   /// The least of stages of so many units.
   struct Least {
-    int64_t own, saved, given, for_weight;
+    int64_t own, saved, for_weight, turn;
+    int64_t apart, again;   // of `saved` where units recompute one by one
+    int64_t given, remade;  // where the stage is recomputed at once
   };
   Least least(size_t stage, int units) const;
   const LayerChoices& choices(size_t stage, int units, int unit) const;
+  LayerChoices freed(const HeldAtOnce& moment, size_t stage, int units, int unit) const;
   int64_t given(const HeldAtOnce& moment, size_t stage, int units) const;
   bool is_known(size_t rank, const Dealt& dealt) const;
   double least_s(size_t rank, const Dealt& dealt) const;

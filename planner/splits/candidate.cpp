@@ -42,7 +42,8 @@ constexpr int64_t stage_effort = 3;
 
 }  // namespace
 
-bool Candidate::waits() const { return result.splits > many_splits; }
+bool Candidate::waits() const { return has_many() && !next_proposal_ && !paths_ && !boxed_; }
+bool Candidate::has_many() const { return result.splits > many_splits; }
 
 SplitRank Candidate::top() const {
   if (!open_splits_) return order_.bound(space_.bound_s, space_.bytes);
@@ -77,7 +78,7 @@ Candidate::Step Candidate::advance(const SplitRank* incumbent) {
     Step step = climb(incumbent);
     if (!step.begins.empty()) return step;
   }
-  if (paths_ && waits()) follow_boxes();
+  if (paths_ && has_many()) follow_boxes();
   return anneals(incumbent) ? annealed(incumbent) : followed(incumbent);
 }
 
@@ -219,7 +220,7 @@ Candidate::Step Candidate::walked(const SplitRank* incumbent) {
   const bool slow =
       --walks_left_ <= walks - first_walks && reached_.step_s > hopeless * order_.most_s(incumbent);
   if (slow) walks_left_ = 0;
-  if (walks_left_ == 0 && !slow &&
+  if (walks_left_ == 0 && !slow && !(paths_ && has_many() && opened_->places_recompute()) &&
       reached_.step_s * (1 - near_enough) > judge().split_s(reached_.begins))
     neighbours_.emplace(reached_.begins, opened_->splits().units());
   return step;

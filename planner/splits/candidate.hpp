@@ -40,6 +40,7 @@ class Candidate {
   size_t group() const { return space_.group; }
   /// Its many splits are followed when every other space has been looked into.
   bool waits() const;
+  bool has_many() const;
   SplitRank rank_of(const SplitOutcome& outcome) const {
     return order_.rank(outcome.step_s, outcome.peak_bytes);
   }

@@ -16,18 +16,23 @@ namespace {
 
 std::vector<int> counts(const HeldAtOnce& moment) {
   std::vector<int> counts = moment.held;
-  counts.insert(counts.end(), moment.left.begin(), moment.left.end());
+  for (const auto* more : {&moment.left, &moment.turning})
+    counts.insert(counts.end(), more->begin(), more->end());
   return counts;
 }
 
-/// A rank's moments, one behind each action.
+/// A rank's moments, one behind each action, and one before each backward in one part.
 std::vector<std::vector<int>> moments(const Program& compute, const std::vector<Action>& actions) {
   const size_t stages = compute.rank_of_stage.size();
   std::vector<std::vector<int>> moments;
-  std::vector<int> now(2 * stages, 0);
+  std::vector<int> now(3 * stages, 0);
   for (const Action& action : actions)
     for_each_part(action, [&](const Action& part) {
       const auto stage = static_cast<size_t>(part.stage);
+      if (part.kind == Kind::backward) {
+        moments.push_back(now);
+        moments.back()[2 * stages + stage] = 1;
+      }
       now[stage] += part.kind == Kind::forward;
       now[stage] -= is_input_backward(part.kind);
       now[stages + stage] += part.kind == Kind::backward_input;

@@ -90,7 +90,10 @@ class RandomRecompute {
       const BoxBound bounds(paths);
       DivisionChoice choice(paths->ranks(), paths->times().stages());
       constexpr double never_s = std::numeric_limits<double>::infinity();
-      EXPECT_LE(bounds.bound(bounds.all(), {}, {never_s, never_s}, choice).seconds, step_s);
+      SplitBox alone = bounds.all();
+      alone.begins = {begins, begins};
+      for (const SplitBox& box : {bounds.all(), alone})
+        EXPECT_LE(bounds.bound(box, {}, {never_s, never_s}, choice).seconds, step_s);
     }
     return splits.split_s(begins);
   }
@@ -166,8 +169,10 @@ TEST_P(RecomputeOfModel, KeepsNoLessForItsWeightsThanItsUnitsDo) {
 
 TEST_P(RecomputeOfModel, NeverTakesLessMemoryOrTimeThanBoundsSay) {
   PENSTOCK_MODEL(path, GetParam());
-  const std::pair<const char*, int> schedules[] = {
-      {"1f1b", 1}, {"gpipe", 1}, {"zb-h1", 1}, {"interleaved-1f1b", 2}, {"zbv", 2}};
+  const std::pair<const char*, int> schedules[] = {{"1f1b", 1},       {"gpipe", 1},
+                                                   {"zb-h1", 1},      {"interleaved-1f1b", 2},
+                                                   {"zbv", 2},        {"interleaved-1f1b", 3},
+                                                   {"looped-bfs", 2}, {"dualpipev", 2}};
   int longer = 0, known = 0;
   for (const bool fine : {false, true}) {
     const Model m(path, fine, {.link_bytes_per_s = 3e7});
