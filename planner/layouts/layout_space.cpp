@@ -144,7 +144,8 @@ BestRecompute LayoutSpace::best_recompute(const std::vector<int>& begins, const 
 
 /// With the least recompute, or with the choices that make the step shortest, where these are
 /// faster. What lets ranks fit in fact may be more than stages keep: then by the prices of the best
-/// choices. The least of a table need not be noted, it is found again.
+/// choices. The least of a table need not be noted, it is found again. What does not fit with all
+/// that it can recompute is left as it is.
 std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int>& begins,
                                                            const Aim& aim,
                                                            const SimulationOptions& options) {
@@ -152,7 +153,7 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int
   if (!best) return best;
   const bool layers = inputs_.model.layers, recomputes = penstock::recomputes(best->plan);
   if (layers || !recomputes) best->choices.clear();
-  if (!recomputes || context_.min_memory || !layout_.schedule) return best;
+  if (!recomputes || !fits(*best) || context_.min_memory || !layout_.schedule) return best;
   const BestRecompute found = best_recompute(begins, aim);
   int simulated = best->simulated;
   for (const RecomputePlacing& placing :

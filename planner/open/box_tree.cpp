@@ -18,6 +18,9 @@ constexpr size_t boxes_at_once = 8;
 /// step by no more than this.
 constexpr int tries_nearby = 150;
 constexpr double nearby = 0.005;
+/// The solver's work for a box at first, and how many times as much each time that it goes on: of
+/// many layouts all are bounded a little sooner than one to the end.
+constexpr int64_t first_work = 100'000, times_more_work = 4;
 /// Nodes of a frontier that take the memory of one of these, for each of its stages.
 constexpr int64_t nodes_per_stage = 10;
 /// Effort of a round of a bound, or of an estimate: of so many actions of the program one, of each
@@ -52,7 +55,8 @@ BoxTree::BoxTree(std::shared_ptr<const ProgramPaths> paths, SplitNeeds least,
       bounds_.paths().actions() / actions_per_effort + effort_of_four_pairs * stages * stages / 4;
   if (bounds_.paths().memory()) round_effort_ *= times_with_memory;
   round_effort_ = std::max(round_effort_, least_round_effort);
-  const Node none{.box = {}, .bound_s = least_.seconds, .rank = {}, .mixture = nullptr};
+  const Node none{
+      .box = {}, .bound_s = least_.seconds, .rank = {}, .most_work = 0, .mixture = nullptr};
   add(bounds_.all(), none, nullptr);
 }
 
@@ -105,11 +109,12 @@ void BoxTree::bound_ahead(const NodePointer& next, const SplitRank* incumbent) {
     else
       (node->bounded || node->ahead ? others : boxes).push_back(std::move(node));
   }
-  const BoxBound::Aim aim = this->aim(incumbent);
   in_parallel(boxes.size(), threads_, [&](size_t i) {
     if (stop_ && stop_()) return;
     const BoxBound::Known none;
     Node& node = *boxes[i];
+    BoxBound::Aim aim = this->aim(incumbent);
+    aim.most_work = node.most_work;
     node.ahead = std::make_shared<BoxBound::Bound>(bounds_.bound(
         std::move(node.box), node.mixture ? node.mixture->known : none, aim, choice_));
   });
@@ -133,9 +138,14 @@ std::optional<std::vector<int>> BoxTree::bound(NodePointer node, const SplitRank
   std::shared_ptr<const BoxBound::Bound> bound = std::move(node->ahead);
   if (!bound->box) return std::nullopt;
   node->box = *bound->box;
-  node->bounded = true;
+  node->bounded = !bound->more;
   node->bound_s = std::max(node->bound_s, bound->seconds);
   node->mixture = std::move(bound);
+  if (!node->bounded) {
+    node->most_work *= times_more_work;
+    enqueue(std::move(node), incumbent);
+    return std::nullopt;
+  }
   if (node->number == 0) bound_full_ranks(*node, aim(incumbent).enough_s);
   std::optional<std::vector<int>> split;
   if (!node->box.begins.single()) split = near(*node, aim(incumbent).enough_s);
@@ -198,6 +208,7 @@ void BoxTree::add(SplitBox box, const Node& parent, const SplitRank* incumbent) 
                                       .bound_s = parent.bound_s,
                                       .rank = {},
                                       .number = numbers_++,
+                                      .most_work = first_work,
                                       .mixture = parent.mixture}),
           incumbent);
 }

@@ -42,7 +42,8 @@ class BoxTree : public OpenSplits {
     SplitRank rank;
     int64_t number = 0;  // in the order in which they were made
     bool bounded = false;
-    std::shared_ptr<const BoxBound::Bound> mixture;     // its own, or where it is not bounded the
+    int64_t most_work = 0;                              // of the solver for its next bound
+    std::shared_ptr<const BoxBound::Bound> mixture;     // its own, or until there is one the
                                                         // parent's; null of the first
     std::shared_ptr<const BoxBound::Bound> ahead = {};  // its own, found before its turn
   };

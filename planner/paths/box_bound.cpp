@@ -56,7 +56,8 @@ class BoxBound::Search {
       for (size_t stage = 1; below && stage < stages(); ++stage)
         more = known_.add_place(stage, begins[stage]) || more;
       if (!more || center_s_ <= result_.seconds * (1 + near_center)) break;
-      if (known_.game().work() > max_work) break;
+      result_.more = known_.game().work() > aim_.most_work;
+      if (result_.more || known_.game().work() > max_work) break;
       const bool better = result_.seconds > before_s * (1 + sharp_enough) ||
                           center_s_ < center_before_s * (1 - sharp_enough);
       idle = better ? 0 : idle + 1;
@@ -161,7 +162,7 @@ class BoxBound::Search {
     for (size_t s = 1; s < stages(); ++s)
       result_.begins[s] = result_.begins[s - 1] + means.stages[s - 1];
     result_.known = known_.known(center_);
-    if (!result_.box || closed) return;
+    if (!result_.box || closed || result_.more) return;
     result_.choice = choice.choose(means, known_.game(), aim_.enough_s);
   }
 

@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -51,10 +52,13 @@ class BoxBound {
     Known known;
     int rounds = 0;
     int64_t solver_work = 0;  // PathGame::work
+    bool more = false;        // `most_work` ended it
   };
-  /// A bound need not be sharper than `enough_s`, and splits above `most_s` do not count.
+  /// A bound need not be sharper than `enough_s`, and splits above `most_s` do not count. After
+  /// about `most_work` of the solver it may be gone on with from what is known.
   struct Aim {
     double enough_s, most_s;
+    int64_t most_work = std::numeric_limits<int64_t>::max();
   };
   /// Stops where it is about as sharp as it gets, or comes to `enough_s`. Several threads may call
   /// it.

@@ -36,8 +36,9 @@ namespace penstock {
 inline constexpr double paid_within = 1e-6;
 
 /// Prices by stage: of a byte of its own, of one of each microbatch, of one of those that it keeps
-/// whatever it recomputes, of one for W, of one that its backward takes as it begins, of one that is
-/// there again then, of a unit, of a second of its backward; of the last, `whole` is what whole units ask for (whole_recompute.hpp). `limit` is taken off for what fits.
+/// whatever it recomputes, of one for W, of one that its backward takes as it begins, of one that
+/// is there again then, of a unit, of a second of its backward; of the last, `whole` is what whole
+/// units ask for (whole_recompute.hpp). `limit` is taken off for what fits.
 struct MemoryPrices {
   std::vector<double> own, saved, given, for_weight, turn, again, unit, second, whole;
   double limit = 0;

@@ -56,7 +56,8 @@ class SplitRecompute {
     int64_t bytes, at_once;
     std::vector<int> choices;
   };
-  /// What the units of a stage free together; `again`: less where a backward begins, unless at once.
+  /// What the units of a stage free together; `again`: so much less where a backward begins, unless
+  /// they recompute at once.
   struct Freed {
     LayerChoice of;
     int64_t again = 0;

@@ -14,12 +14,13 @@ namespace {
 
 /// Effort of a round of open splits, about.
 constexpr int64_t round_effort = 4096;
-/// With more a space begins with the split that it proposes; with still more it waits.
+/// With more a space begins with the split that it proposes; with still more it is followed by
+/// boxes, or waits where it has no paths.
 constexpr int64_t few_splits = 1000, many_splits = 10'000;
 /// Splits of a space that are simulated before its paths are looked for.
 constexpr int64_t few_simulated = 16;
 /// Walks from the first split that fits, and the tries of each for a stage, so many at a time.
-constexpr int walks = 8, tries_per_stage = 128, tries_at_a_time = 64;
+constexpr int walks = 4, tries_per_stage = 128, tries_at_a_time = 64;
 /// Walks of a space mostly differ by a percent or two: one whose first come to splits that are so
 /// much slower than the best of all takes no more.
 constexpr int first_walks = 2;
@@ -42,8 +43,9 @@ constexpr int64_t stage_effort = 3;
 
 }  // namespace
 
-bool Candidate::waits() const { return has_many() && !next_proposal_ && !paths_ && !boxed_; }
 bool Candidate::has_many() const { return result.splits > many_splits; }
+
+bool Candidate::waits() const { return has_many() && !next_proposal_ && !paths_ && !boxed_; }
 
 SplitRank Candidate::top() const {
   if (!open_splits_) return order_.bound(space_.bound_s, space_.bytes);
@@ -202,7 +204,7 @@ Walk::Judge Candidate::judge() const {
 }
 
 /// Goes on with a walk, and simulates the split at its end. Neighbours of the best one follow only
-/// where more counts than it was judged by.
+/// where more counts than it was judged by, and no annealings come.
 Candidate::Step Candidate::walked(const SplitRank* incumbent) {
   if (!walk_) {
     walk_.emplace(judge(), opened_->splits().units(), start_,
@@ -220,7 +222,8 @@ Candidate::Step Candidate::walked(const SplitRank* incumbent) {
   const bool slow =
       --walks_left_ <= walks - first_walks && reached_.step_s > hopeless * order_.most_s(incumbent);
   if (slow) walks_left_ = 0;
-  if (walks_left_ == 0 && !slow && !(paths_ && has_many() && opened_->places_recompute()) &&
+  const bool will_anneal = paths_ && has_many() && opened_->places_recompute();
+  if (walks_left_ == 0 && !slow && !will_anneal &&
       reached_.step_s * (1 - near_enough) > judge().split_s(reached_.begins))
     neighbours_.emplace(reached_.begins, opened_->splits().units());
   return step;

@@ -38,9 +38,9 @@ class Candidate {
   const SplitOrder& order() const { return order_; }
   double guess_s() const { return space_.weight * space_.guess_s; }
   size_t group() const { return space_.group; }
-  /// Its many splits are followed when every other space has been looked into.
+  /// Its many splits, of which there are no paths, are followed when every other space has been
+  /// looked into.
   bool waits() const;
-  bool has_many() const;
   SplitRank rank_of(const SplitOutcome& outcome) const {
     return order_.rank(outcome.step_s, outcome.peak_bytes);
   }
@@ -96,6 +96,7 @@ class Candidate {
     int64_t effort;  // of looking for it
     auto operator<=>(const Unsettled&) const = default;
   };
+  bool has_many() const;
   bool stopped() const { return search_.stop && search_.stop(); }
   bool fits(const Step& step) const { return step.outcome.peak_bytes <= order_.max_bytes; }
   bool is_slower(const std::vector<int>& begins, const SplitRank* incumbent);

@@ -88,7 +88,7 @@ class Searcher {
     return [this](const Top& untouched) { return is_dead(untouched); };
   }
 
-  /// The spaces with the best open splits, those whose many splits wait behind all others; none
+  /// The spaces with the best open splits, those that wait behind all others; none
   /// that is near the best as long as there are others.
   std::vector<size_t> best_open() {
     std::vector<std::tuple<bool, SplitRank, size_t>> order, near;

@@ -130,6 +130,31 @@ TEST(BoxBound, NoSplitOfTheBoxHasAShorterLongestPath) {
   EXPECT_GT(divided, 100);
 }
 
+TEST(BoxBound, GoesOnWhereItEnded) {
+  int64_t ended = 0, sharper = 0;
+  for_each_path_case(300, 330, linked_chain, [&](const PathCase& one, std::mt19937_64&) {
+    const BoxBound bounds(one.paths);
+    DivisionChoice choice(one.paths->ranks(), one.paths->times().stages());
+    const double never = std::numeric_limits<double>::infinity();
+    double least_s = never;
+    for (const std::vector<int>& begins : one.splits())
+      least_s = std::min(least_s, one.paths->split_s(begins));
+    BoxBound::Bound bound{.box = bounds.all(), .more = true};
+    std::vector<double> seconds;
+    while (bound.more && seconds.size() < 1000) {
+      bound = bounds.bound(*bound.box, bound.known, {never, least_s, 0}, choice);
+      EXPECT_LE(bound.seconds, least_s * (1 + rounding));
+      ASSERT_TRUE(bound.box);
+      seconds.push_back(bound.seconds);
+    }
+    EXPECT_FALSE(bound.more);
+    ended += seconds.size() > 1;
+    sharper += seconds.back() > seconds.front() * (1 + rounding);
+  });
+  EXPECT_GT(ended, 50);
+  EXPECT_GT(sharper, 50);
+}
+
 TEST(BoxTree, FindsWhatTryingAllFinds) {
   int64_t looked_at = 0, splits = 0;
   for_each_path_case(500, 560, linked_chain, [&](const PathCase& one, std::mt19937_64&) {

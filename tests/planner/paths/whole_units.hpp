@@ -99,8 +99,7 @@ inline Units random_units(std::mt19937& random, bool alike) {
   }
   for (int rank = 0; rank < 2; ++rank) {
     for (int moment = alike ? 1 : 0; moment < 2; ++moment) {
-      HeldAtOnce held{rank, std::vector<int>(4, 0), std::vector<int>(4, 0),
-                      std::vector<int>(4, 0)};
+      HeldAtOnce held{rank, std::vector<int>(4, 0), std::vector<int>(4, 0), std::vector<int>(4, 0)};
       for (size_t stage = static_cast<size_t>(rank); stage < 4; stage += 2)
         held.held[stage] = static_cast<int>(draw(4));
       units.moments.push_back(std::move(held));
