@@ -47,7 +47,7 @@ class Holding {
 
 using Counts = std::vector<int>;  // held of each of a rank's stages, then left, then turning
 
-/// The moments before something is given back.
+/// The moments before something is given back, and as backwards in one part begin.
 std::set<Counts> peaks(const std::vector<Action>& actions, const std::vector<size_t>& stages) {
   std::set<Counts> peaks;
   Counts now(3 * stages.size(), 0);

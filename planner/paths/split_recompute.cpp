@@ -304,13 +304,11 @@ std::optional<std::vector<SplitRecompute::Option>> SplitRecompute::options(
 std::optional<SplitRecompute::Option> SplitRecompute::found(
     size_t rank, const Intervals& stages, const std::vector<double>& prices) const {
   std::vector<LayerChoices> choices;
-  std::vector<size_t> units;
   int64_t most = 0;
   for (size_t i = 0; i < stages_[rank].size(); ++i) {
     const int held = placement_.held[stages_[rank][i]];
     for (int unit = stages[2 * i]; unit < stages[2 * i + 1]; ++unit) {
-      units.push_back(static_cast<size_t>(unit));
-      choices.push_back(units_[units.back()]);
+      choices.push_back(units_[static_cast<size_t>(unit)]);
       for (LayerChoice& choice : choices.back()) {
         choice.bytes *= held;
         if (!prices.empty()) choice.seconds *= prices[stages_[rank][i]];
@@ -319,7 +317,8 @@ std::optional<SplitRecompute::Option> SplitRecompute::found(
       most += std::ranges::max(choices.back(), {}, &LayerChoice::bytes).bytes;
     }
   }
-  Option option{std::vector<double>(stages_[rank].size(), 0.0), std::vector<int>(units.size(), -1)};
+  Option option{std::vector<double>(stages_[rank].size(), 0.0),
+                std::vector<int>(choices.size(), -1)};
   std::vector<Freed> freed_of(stages_[rank].size());
   int64_t freed = 0;
   const Holding holding(*this, rank, stages);

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
+#include <random>
 #include <ranges>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "tests/planner/chains.hpp"
 #include "tests/planner/paths/boxes.hpp"
 #include "tests/planner/paths/memory_cases.hpp"
+#include "tests/planner/paths/whole_units.hpp"
 
 namespace penstock::test {
 namespace {
@@ -52,6 +55,59 @@ TEST(SplitMemory, NoSplitOfABoxFitsAndIsFasterThanItsBound) {
   EXPECT_GT(held, 300);
   EXPECT_GT(recompute, held / 5);
   EXPECT_GT(sharp, held / 4);
+}
+
+/// Four stages on two ranks, each unit of which recomputes by itself, or with its stage at once, or
+/// keeps all.
+TEST(SplitMemory, PricesAreOfTheLeastThatUnitsKeepAloneOrAtOnce) {
+  std::mt19937 random(1);
+  const auto draw = [&](int most) {
+    return static_cast<int>(random() % static_cast<unsigned>(most));
+  };
+  constexpr int units = 7;
+  int kept = 0, alone = 0, at_once = 0;
+  for (int i = 0; i < 500; ++i) {
+    std::vector<LayerChoices> choices;
+    std::vector<int> saved, turn, again;
+    StageTable bytes(units);
+    for (int unit = 0; unit < units; ++unit) {
+      saved.push_back(10 + draw(10));
+      turn.push_back(draw(5));
+      again.push_back(draw(10));
+      choices.push_back({{.seconds = 1.0 + draw(3), .bytes = draw(10), .at_once = draw(10)}});
+      for (int begin = 0; begin <= unit; ++begin) {
+        StageBytes& of = bytes.at(begin, unit + 1);
+        of.per_microbatch = std::accumulate(saved.begin() + begin, saved.end(), 0);
+        of.turn = turn.back();
+        of.again = again.back();
+      }
+    }
+    const SplitMemory memory(bytes, choices, {}, four_stages, RankSpeeds({1, 1}), {}, {1, 1}, 0);
+    std::vector<int> begins{0, 1 + draw(2), 3 + draw(2), 5 + draw(2)};
+    const auto stage = static_cast<size_t>(draw(4));
+    const int held = 1 + draw(4), turning = draw(2), second = draw(20);
+    MemoryPrices prices(4);
+    prices.saved[stage] = held;
+    prices.turn[stage] = prices.again[stage] = turning;
+    prices.second[stage] = second;
+    const int end = stage < 3 ? begins[stage + 1] : units;
+    double least = turning * turn[static_cast<size_t>(end) - 1];
+    for (int unit = begins[stage]; unit < end; ++unit) {
+      const auto u = static_cast<size_t>(unit);
+      const LayerChoice& of = choices[u].front();
+      const double here = held * saved[u], price = second * of.seconds;
+      const double by_itself = here + price - static_cast<double>(held * of.bytes) +
+                               (unit + 1 == end ? turning * again[u] : 0);
+      const double with_stage = here + price - static_cast<double>((held - turning) * of.at_once);
+      const double of_unit = std::min({here, by_itself, with_stage});
+      kept += of_unit == here;
+      alone += of_unit == by_itself;
+      at_once += of_unit == with_stage;
+      least += of_unit;
+    }
+    EXPECT_DOUBLE_EQ(SplitMemory::Priced(memory, prices).of(begins), least);
+  }
+  for (const int times : {kept, alone, at_once}) EXPECT_GT(times, 100);
 }
 
 /// Paths of a split alone, with the least that each rank recomputes.
