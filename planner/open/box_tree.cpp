@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "planner/open/in_parallel.hpp"
@@ -18,9 +19,10 @@ constexpr size_t boxes_at_once = 8;
 /// step by no more than this.
 constexpr int tries_nearby = 150;
 constexpr double nearby = 0.005;
-/// The solver's work for a box at first, and how many times as much each time that it goes on: of
-/// many layouts all are bounded a little sooner than one to the end.
-constexpr int64_t first_work = 100'000, times_more_work = 4;
+/// The solver's work for the first box, and how many times as much each time that it goes on: of
+/// many layouts all are bounded a little before one is to the end.
+constexpr int64_t first_work = 100'000, times_more_work = 4,
+                  no_limit = std::numeric_limits<int64_t>::max();
 /// Nodes of a frontier that take the memory of one of these, for each of its stages.
 constexpr int64_t nodes_per_stage = 10;
 /// Effort of a round of a bound, or of an estimate: of so many actions of the program one, of each
@@ -208,7 +210,7 @@ void BoxTree::add(SplitBox box, const Node& parent, const SplitRank* incumbent) 
                                       .bound_s = parent.bound_s,
                                       .rank = {},
                                       .number = numbers_++,
-                                      .most_work = first_work,
+                                      .most_work = parent.mixture ? no_limit : first_work,
                                       .mixture = parent.mixture}),
           incumbent);
 }
