@@ -121,7 +121,7 @@ class SplitMemory {
   struct Sums {
     std::vector<double> until, before;  // by unit
   };
-  /// What so many seconds of a stage's backwards free.
+  /// The bytes that so many seconds of a stage's backwards free.
   struct Freed {
     double bytes, per_second;  // the latter for further seconds
   };
@@ -132,7 +132,7 @@ class SplitMemory {
     double seconds;              // of a backward, longer on the fastest rank
     std::map<Counts, Freed> freed;
   };
-  /// What a stage keeps of its microbatches.
+  /// The bytes that a stage keeps of its microbatches.
   struct Kept {
     double bytes, per_second;
     bool all_freed;

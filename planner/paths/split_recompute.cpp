@@ -1,8 +1,6 @@
 #include "planner/paths/split_recompute.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 #include <numeric>
 #include <utility>
 
@@ -66,137 +64,86 @@ std::optional<SplitRecompute::Option> SplitRecompute::cheapest(
   return found(rank, intervals(rank, begins), prices);
 }
 
-/// What units of a stage free of a microbatch by their choices: each by itself or, where all that
-/// free anything do, all at once.
-LayerChoice SplitRecompute::freed(int begin, std::span<const int> choices) const {
-  LayerChoice freed;
+RankHolding SplitRecompute::holding(size_t rank, const Intervals& stages) const {
+  const bool alone = placement_.one_stage_per_rank();
+  std::vector<RankHolding::Stage> own;
+  for (size_t i = 0; i < stages_[rank].size(); ++i) {
+    const int begin = stages[2 * i], end = stages[2 * i + 1];
+    const StageBytes& bytes = bytes_->at(begin, end);
+    own.push_back({stages_[rank][i], bytes.always - (alone ? 0 : bytes.common),
+                   bytes.per_microbatch - (alone ? 0 : bytes.received),
+                   for_weight_[static_cast<size_t>(end)] - for_weight_[static_cast<size_t>(begin)],
+                   bytes.turn});
+  }
+  return {moments_[rank], own, limits_[rank]};
+}
+
+/// Each unit by itself or, where all that free anything recompute, all at once.
+FreedByStage SplitRecompute::freed(int begin, std::span<const int> choices) const {
+  FreedByStage freed;
   bool all = true;
   for (size_t i = 0; i < choices.size(); ++i) {
     const LayerChoices& unit = units_[static_cast<size_t>(begin) + i];
     if (unit.empty()) continue;
     if (choices[i] >= 0) {
       const LayerChoice& choice = unit[static_cast<size_t>(choices[i])];
-      freed.seconds += choice.seconds;
-      freed.bytes += choice.bytes;
-      freed.working = std::max(freed.working, choice.working);
+      freed.of.seconds += choice.seconds;
+      freed.of.bytes += choice.bytes;
+      freed.of.working = std::max(freed.of.working, choice.working);
     }
     all = all && (choices[i] >= 0 || unit.front().bytes == 0);
-    freed.at_once += unit.front().at_once;
+    freed.of.at_once += unit.front().at_once;
   }
-  if (!all) freed.at_once = 0;
+  if (!all) freed.of.at_once = 0;
+  const int end = begin + static_cast<int>(choices.size());
+  if (choices.back() >= 0) freed.again = bytes_->at(begin, end).again;
   return freed;
 }
-
-/// Where a backward of the stage begins.
-int64_t SplitRecompute::again(int begin, std::span<const int> choices) const {
-  const int end = begin + static_cast<int>(choices.size());
-  return choices.back() < 0 ? 0 : bytes_->at(begin, end).again;
-}
-
-/// What a rank of certain stages holds at its moments.
-class SplitRecompute::Holding {
- public:
-  Holding(const SplitRecompute& of, size_t rank, const Intervals& stages) {
-    for (const HeldAtOnce& moment : of.moments_[rank]) add(of, rank, stages, moment);
-  }
-
-  /// More than fits when the rank holds most, where its stages free so much of a microbatch.
-  int64_t excess(const std::vector<Freed>& stages) const {
-    int64_t most = std::numeric_limits<int64_t>::min();
-    for (const Moment& moment : moments_) {
-      int64_t excess = moment.excess;
-      for (size_t i = 0; i < stages.size(); ++i) {
-        const int turning = moment.turning[i];
-        excess -= stages[i].of.freed(moment.held[i], turning, turning * stages[i].again);
-      }
-      most = std::max(most, excess);
-    }
-    return most;
-  }
-  /// Products in a sum as above.
-  int64_t products() const {
-    return moments_.empty() ? 0
-                            : static_cast<int64_t>(moments_.size() * moments_.front().held.size());
-  }
-
- private:
-  struct Moment {
-    int64_t excess;                  // where nothing is freed
-    std::vector<int> held, turning;  // by stage of the rank
-    /// Is there always as much too much then as at another moment?
-    bool covers(const Moment& other) const {
-      return excess >= other.excess && std::ranges::equal(held, other.held, std::less_equal<>()) &&
-             std::ranges::equal(turning, other.turning, std::greater_equal<>());
-    }
-  };
-
-  void add(const SplitRecompute& of, size_t rank, const Intervals& stages,
-           const HeldAtOnce& moment) {
-    const bool alone = of.placement_.one_stage_per_rank();
-    Moment one{-of.limits_[rank], {}, {}};
-    for (size_t i = 0; i < of.stages_[rank].size(); ++i) {
-      const size_t stage = of.stages_[rank][i];
-      const auto begin = static_cast<size_t>(stages[2 * i]);
-      const auto end = static_cast<size_t>(stages[2 * i + 1]);
-      const StageBytes& bytes = of.bytes_->at(stages[2 * i], stages[2 * i + 1]);
-      const int64_t shared = alone ? 0 : bytes.common + moment.held[stage] * bytes.received;
-      one.excess += bytes.kept(moment.held[stage]) - shared +
-                    moment.left[stage] * (of.for_weight_[end] - of.for_weight_[begin]) +
-                    moment.turning[stage] * bytes.turn;
-      one.held.push_back(moment.held[stage]);
-      one.turning.push_back(moment.turning[stage]);
-    }
-    if (std::ranges::any_of(moments_, [&](const Moment& known) { return known.covers(one); }))
-      return;
-    std::erase_if(moments_, [&](const Moment& known) { return one.covers(known); });
-    moments_.push_back(std::move(one));
-  }
-
-  std::vector<Moment> moments_;
-};
 
 bool SplitRecompute::lengthen(size_t rank, const std::vector<int>& begins,
                               const std::vector<int>& choices,
                               std::vector<double>& longer_s) const {
   const Intervals stages = intervals(rank, begins);
-  std::vector<Freed> freed;
+  std::vector<FreedByStage> freed;
   int64_t working = 0;
   for (size_t i = 0; i < stages_[rank].size(); ++i) {
     const int begin = stages[2 * i];
     const auto of_stage = std::span(choices).subspan(
         static_cast<size_t>(begin), static_cast<size_t>(stages[2 * i + 1] - begin));
-    freed.push_back({this->freed(begin, of_stage), again(begin, of_stage)});
+    freed.push_back(this->freed(begin, of_stage));
     working = std::max(working, freed.back().of.working);
     longer_s[stages_[rank][i]] = freed.back().of.seconds / speeds_.relative()[rank];
   }
-  return Holding(*this, rank, stages).excess(freed) + working <= 0;
+  return holding(rank, stages).excess(freed) + working <= 0;
 }
 
 /// Choices of units [begin, end) but for those that free no more than others that take no longer,
 /// the shortest first; absent where there are too many. The last may also be made at once.
 std::optional<std::vector<SplitRecompute::Chosen>> SplitRecompute::of_units(int begin, int end,
                                                                             int64_t most) const {
-  std::vector<Chosen> all{{0, 0, 0, {}}};
+  std::vector<Chosen> all(1);
   for (int unit = begin; unit < end; ++unit) {
     std::vector<Chosen> more;
     const LayerChoices& own = units_[static_cast<size_t>(unit)];
     for (const Chosen& of : all) {
       for (int choice = -1; choice < static_cast<int>(own.size()); ++choice) {
         const LayerChoice taken = choice < 0 ? LayerChoice{} : own[static_cast<size_t>(choice)];
-        more.push_back({of.seconds + taken.seconds, of.bytes + taken.bytes, 0, of.choices});
+        more.push_back(of);
+        more.back().of.seconds += taken.seconds;
+        more.back().of.bytes += taken.bytes;
         more.back().choices.push_back(choice);
       }
     }
-    std::ranges::stable_sort(more, {},
-                             [](const Chosen& of) { return std::pair(of.seconds, -of.bytes); });
+    std::ranges::stable_sort(
+        more, {}, [](const Chosen& one) { return std::pair(one.of.seconds, -one.of.bytes); });
     all.clear();
-    for (Chosen& of : more)
-      if (all.empty() || of.bytes > all.back().bytes) all.push_back(std::move(of));
+    for (Chosen& one : more)
+      if (all.empty() || one.of.bytes > all.back().of.bytes) all.push_back(std::move(one));
     if (static_cast<int64_t>(all.size()) > most) return std::nullopt;
   }
   for (int unit = begin; unit < end; ++unit) {
     const LayerChoices& own = units_[static_cast<size_t>(unit)];
-    if (!own.empty()) all.back().at_once += own.front().at_once;
+    if (!own.empty()) all.back().of.at_once += own.front().at_once;
   }
   return all;
 }
@@ -208,7 +155,7 @@ class SplitRecompute::Combining {
       : of_(of),
         rank_(rank),
         stages_(std::move(stages)),
-        holding_(of, rank, stages_),
+        holding_(of.holding(rank, stages_)),
         most_(most),
         taken_(stages_.size() / 2),
         freed_(taken_.size()) {}
@@ -228,10 +175,7 @@ class SplitRecompute::Combining {
  private:
   bool fits() {
     products_ += holding_.products();
-    for (size_t i = 0; i < taken_.size(); ++i) {
-      const Chosen& of = all_[i][taken_[i]];
-      freed_[i].of = {of.seconds, of.bytes, 0, of.at_once};
-    }
+    for (size_t i = 0; i < taken_.size(); ++i) freed_[i].of = all_[i][taken_[i]].of;
     return holding_.excess(freed_) <= 0;
   }
 
@@ -273,9 +217,9 @@ class SplitRecompute::Combining {
   Option option() const {
     Option option;
     for (size_t i = 0; i < taken_.size(); ++i) {
-      const Chosen& of = all_[i][taken_[i]];
-      option.longer_s.push_back(of.seconds / of_.speeds_.relative()[rank_]);
-      option.choices.insert(option.choices.end(), of.choices.begin(), of.choices.end());
+      const Chosen& one = all_[i][taken_[i]];
+      option.longer_s.push_back(one.of.seconds / of_.speeds_.relative()[rank_]);
+      option.choices.insert(option.choices.end(), one.choices.begin(), one.choices.end());
     }
     return option;
   }
@@ -283,11 +227,11 @@ class SplitRecompute::Combining {
   const SplitRecompute& of_;
   const size_t rank_;
   const Intervals stages_;
-  const Holding holding_;
+  const RankHolding holding_;
   const int64_t most_;
   std::vector<std::vector<Chosen>> all_;  // by stage
   std::vector<size_t> taken_;             // likewise
-  std::vector<Freed> freed_;              // by what was tried last
+  std::vector<FreedByStage> freed_;       // by what was tried last
   std::vector<Option> options_;
   int64_t products_ = 0;
 };
@@ -319,9 +263,9 @@ std::optional<SplitRecompute::Option> SplitRecompute::found(
   }
   Option option{std::vector<double>(stages_[rank].size(), 0.0),
                 std::vector<int>(choices.size(), -1)};
-  std::vector<Freed> freed_of(stages_[rank].size());
+  std::vector<FreedByStage> freed_of(stages_[rank].size());
   int64_t freed = 0;
-  const Holding holding(*this, rank, stages);
+  const RankHolding holding = this->holding(rank, stages);
   for (int64_t more = holding.excess(freed_of); more > 0; more = holding.excess(freed_of)) {
     if (freed >= most) return std::nullopt;
     option.choices = choices_.of(choices, std::min(most, freed + more)).choices;
@@ -332,8 +276,7 @@ std::optional<SplitRecompute::Option> SplitRecompute::found(
     std::span<const int> rest(option.choices);
     for (size_t i = 0; i < stages_[rank].size(); ++i) {
       const auto count = static_cast<size_t>(stages[2 * i + 1] - stages[2 * i]);
-      freed_of[i] = {this->freed(stages[2 * i], rest.first(count)),
-                     again(stages[2 * i], rest.first(count))};
+      freed_of[i] = this->freed(stages[2 * i], rest.first(count));
       option.longer_s[i] = freed_of[i].of.seconds / speeds_.relative()[rank];
       rest = rest.subspan(count);
     }

@@ -12,6 +12,7 @@
 #include "planner/bounds/chain_memory.hpp"
 #include "planner/bounds/layer_choices.hpp"
 #include "planner/bounds/placement.hpp"
+#include "planner/bounds/rank_holding.hpp"
 #include "planner/model/rank_speeds.hpp"
 
 namespace penstock {
@@ -52,20 +53,12 @@ class SplitRecompute {
   using Intervals = std::vector<int>;  // begins and ends of a rank's stages
   /// Choices of some units, together.
   struct Chosen {
-    double seconds;
-    int64_t bytes, at_once;
+    LayerChoice of;
     std::vector<int> choices;
   };
-  /// What the units of a stage free together; `again`: so much less where a backward begins, unless
-  /// they recompute at once.
-  struct Freed {
-    LayerChoice of;
-    int64_t again = 0;
-  };
-  class Holding;
   class Combining;
-  LayerChoice freed(int begin, std::span<const int> choices) const;
-  int64_t again(int begin, std::span<const int> choices) const;
+  RankHolding holding(size_t rank, const Intervals& stages) const;
+  FreedByStage freed(int begin, std::span<const int> choices) const;
   Intervals intervals(size_t rank, const std::vector<int>& begins) const;
   std::optional<std::vector<Chosen>> of_units(int begin, int end, int64_t most) const;
   std::optional<Option> found(size_t rank, const Intervals& stages,

@@ -120,7 +120,7 @@ int64_t WholeRecompute::given(const HeldAtOnce& moment, size_t stage, int units)
          std::min(held * of.apart + turning * of.again, held * of.given + turning * of.remade);
 }
 
-/// What a unit of a stage with so many may free at that moment.
+/// The choices of a unit of a stage with so many, with what they free at that moment.
 LayerChoices WholeRecompute::freed(const HeldAtOnce& moment, size_t stage, int units,
                                    int unit) const {
   const int turning = moment.turning[stage];
@@ -152,17 +152,13 @@ double WholeRecompute::least_s(size_t rank, const Dealt& dealt) const {
     if (const int64_t bytes = excess(moment, dealt); bytes > 0)
       moments.emplace_back(bytes, &moment);
   std::ranges::stable_sort(moments, std::greater(), [](const auto& one) { return one.first; });
-  const auto units_freed = [&](const HeldAtOnce& moment) {
-    std::vector<LayerChoices> units;
-    for (size_t i = 0; i < stages.size(); ++i)
-      for (int unit = 0; unit < dealt[i]; ++unit)
-        units.push_back(freed(moment, stages[i], dealt[i], unit));
-    return units;
-  };
   double seconds = 0;
   std::vector<int> last;  // choices
   for (const auto& [bytes, moment] : moments) {
-    const std::vector<LayerChoices> units = units_freed(*moment);
+    std::vector<LayerChoices> units;
+    for (size_t i = 0; i < stages.size(); ++i)
+      for (int unit = 0; unit < dealt[i]; ++unit)
+        units.push_back(freed(*moment, stages[i], dealt[i], unit));
     int64_t enough = 0;
     for (size_t unit = 0; unit < last.size(); ++unit)
       if (last[unit] >= 0) enough += units[unit][static_cast<size_t>(last[unit])].bytes;
