@@ -38,6 +38,22 @@ bool steeper(const LayerChoice& from, const LayerChoice& over, const LayerChoice
          (to.seconds - over.seconds) * static_cast<double>(over.bytes - from.bytes);
 }
 
+/// Along the hull of choices in the order of pareto.
+std::vector<LayerChoice> steps_along(const LayerChoices& choices) {
+  LayerChoices corners{{}};
+  for (const LayerChoice& choice : choices) {
+    while (corners.size() > 1 && steeper(corners[corners.size() - 2], corners.back(), choice))
+      corners.pop_back();
+    corners.push_back(choice);
+  }
+  for (size_t i = corners.size() - 1; i > 0; --i) {
+    corners[i].seconds -= corners[i - 1].seconds;
+    corners[i].bytes -= corners[i - 1].bytes;
+  }
+  corners.erase(corners.begin());
+  return corners;
+}
+
 class Chooser {
  public:
   Chooser(const std::vector<LayerChoices>& layers, int64_t bytes, int most_nodes)
@@ -46,12 +62,13 @@ class Chooser {
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, [&](size_t a, size_t b) { return layers[a] < layers[b]; });
     order_ = order;
+    std::vector<LayerChoice> steps;
     for (const size_t layer : order) {
       like_last_.push_back(!choices_.empty() &&
                            layers[layer] == layers[order[choices_.size() - 1]]);
-      choices_.push_back(pareto(layers[layer]));
-      for (const LayerChoice& step : hull(layers[layer]))
-        increments_.push_back({choices_.size() - 1, step});
+      choices_.push_back(like_last_.back() ? choices_.back() : pareto(layers[layer]));
+      if (!like_last_.back()) steps = steps_along(choices_.back());
+      for (const LayerChoice& step : steps) increments_.push_back({choices_.size() - 1, step});
     }
     std::ranges::stable_sort(increments_, cheaper, &Increment::more);
   }
@@ -159,18 +176,7 @@ bool cheaper(const LayerChoice& one, const LayerChoice& other) {
 }
 
 std::vector<LayerChoice> hull(LayerChoices choices) {
-  LayerChoices corners{{}};
-  for (const LayerChoice& choice : pareto(std::move(choices))) {
-    while (corners.size() > 1 && steeper(corners[corners.size() - 2], corners.back(), choice))
-      corners.pop_back();
-    corners.push_back(choice);
-  }
-  for (size_t i = corners.size() - 1; i > 0; --i) {
-    corners[i].seconds -= corners[i - 1].seconds;
-    corners[i].bytes -= corners[i - 1].bytes;
-  }
-  corners.erase(corners.begin());
-  return corners;
+  return steps_along(pareto(std::move(choices)));
 }
 
 ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t bytes, int most_nodes) {
@@ -178,11 +184,11 @@ ChosenLayers choose_layers(const std::vector<LayerChoices>& layers, int64_t byte
   return Chooser(layers, bytes, most_nodes).run(layers);
 }
 
-const ChosenLayers& KnownChoices::of(const std::vector<LayerChoices>& layers, int64_t bytes) {
+const ChosenLayers& KnownChoices::of(std::vector<LayerChoices> layers, int64_t bytes) {
   if (known_.size() > most_known) known_.clear();
-  const auto [found, fresh] = known_.try_emplace({bytes, layers});
+  const auto [found, fresh] = known_.try_emplace({bytes, std::move(layers)});
   if (fresh) {
-    found->second = choose_layers(layers, bytes, most_nodes_);
+    found->second = choose_layers(found->first.second, bytes, most_nodes_);
     steps_ += found->second.steps;
   }
   return found->second;

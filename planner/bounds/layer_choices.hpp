@@ -58,7 +58,7 @@ class KnownChoices {
  public:
   explicit KnownChoices(int most_nodes = most_choice_nodes) : most_nodes_(most_nodes) {}
   /// As choose_layers; until the next one is asked for.
-  const ChosenLayers& of(const std::vector<LayerChoices>& layers, int64_t bytes);
+  const ChosenLayers& of(std::vector<LayerChoices> layers, int64_t bytes);
   /// ChosenLayers::steps of all that were not known.
   int64_t steps() const { return steps_; }
   void forget() { known_.clear(); }

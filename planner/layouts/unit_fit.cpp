@@ -97,7 +97,7 @@ UnitFit::Freed UnitFit::free(const std::vector<ToFree>& wanted, KnownChoices& kn
       for (LayerChoice& choice : of_units.back())
         choice.seconds *= prices[static_cast<size_t>(units_[i].stage)];
     }
-    const ChosenLayers& chosen = known.of(of_units, wanted[rank].bytes);
+    const ChosenLayers& chosen = known.of(std::move(of_units), wanted[rank].bytes);
     freed.bytes.push_back(chosen.bytes);
     for (size_t at = 0; at < chosen.choices.size(); ++at)
       freed.choices[ranks_[rank][at]] = chosen.choices[at];

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/bounds/growing_choices.hpp"
+
 namespace penstock {
 
 namespace {
@@ -30,10 +32,17 @@ SplitRecompute::SplitRecompute(std::shared_ptr<const StageTable> bytes,
       found_(limits_.size()),
       choices_(most_nodes) {
   std::partial_sum(for_weight.begin(), for_weight.end(), for_weight_.begin() + 1);
-  for (const HeldAtOnce& moment : moments)
-    moments_[static_cast<size_t>(moment.rank)].push_back(moment);
   for (size_t stage = 0; stage < placement_.rank_of_stage.size(); ++stage)
     stages_[static_cast<size_t>(placement_.rank_of_stage[stage])].push_back(stage);
+  for (const HeldAtOnce& moment : moments) {
+    const auto rank = static_cast<size_t>(moment.rank);
+    RankMoment& own = moments_[rank].emplace_back();
+    for (const size_t stage : stages_[rank]) {
+      own.held.push_back(moment.held[stage]);
+      own.left.push_back(moment.left[stage]);
+      own.turning.push_back(moment.turning[stage]);
+    }
+  }
 }
 
 SplitRecompute::Intervals SplitRecompute::intervals(size_t rank,
@@ -70,7 +79,7 @@ RankHolding SplitRecompute::holding(size_t rank, const Intervals& stages) const 
   for (size_t i = 0; i < stages_[rank].size(); ++i) {
     const int begin = stages[2 * i], end = stages[2 * i + 1];
     const StageBytes& bytes = bytes_->at(begin, end);
-    own.push_back({stages_[rank][i], bytes.always - (alone ? 0 : bytes.common),
+    own.push_back({bytes.always - (alone ? 0 : bytes.common),
                    bytes.per_microbatch - (alone ? 0 : bytes.received),
                    for_weight_[static_cast<size_t>(end)] - for_weight_[static_cast<size_t>(begin)],
                    bytes.turn});
@@ -114,7 +123,7 @@ bool SplitRecompute::lengthen(size_t rank, const std::vector<int>& begins,
     working = std::max(working, freed.back().of.working);
     longer_s[stages_[rank][i]] = freed.back().of.seconds / speeds_.relative()[rank];
   }
-  return holding(rank, stages).excess(freed) + working <= 0;
+  return holding(rank, stages).excess(freed).bytes + working <= 0;
 }
 
 /// Choices of units [begin, end) but for those that free no more than others that take no longer,
@@ -176,7 +185,7 @@ class SplitRecompute::Combining {
   bool fits() {
     products_ += holding_.products();
     for (size_t i = 0; i < taken_.size(); ++i) freed_[i].of = all_[i][taken_[i]].of;
-    return holding_.excess(freed_) <= 0;
+    return holding_.excess(freed_).bytes <= 0;
   }
 
   /// Does it not fit with less in any stage?
@@ -247,40 +256,35 @@ std::optional<std::vector<SplitRecompute::Option>> SplitRecompute::options(
 /// Frees more as long as that does not fit, as RecomputeFit does.
 std::optional<SplitRecompute::Option> SplitRecompute::found(
     size_t rank, const Intervals& stages, const std::vector<double>& prices) const {
-  std::vector<LayerChoices> choices;
-  int64_t most = 0;
-  for (size_t i = 0; i < stages_[rank].size(); ++i) {
-    const int held = placement_.held[stages_[rank][i]];
+  const size_t count = stages_[rank].size();
+  std::vector<LayerChoices> units;
+  std::vector<size_t> stage_of_unit;
+  for (size_t i = 0; i < count; ++i) {
     for (int unit = stages[2 * i]; unit < stages[2 * i + 1]; ++unit) {
-      choices.push_back(units_[static_cast<size_t>(unit)]);
-      for (LayerChoice& choice : choices.back()) {
-        choice.bytes *= held;
-        if (!prices.empty()) choice.seconds *= prices[stages_[rank][i]];
-      }
-      if (choices.back().empty()) continue;
-      most += std::ranges::max(choices.back(), {}, &LayerChoice::bytes).bytes;
+      stage_of_unit.push_back(i);
+      units.push_back(units_[static_cast<size_t>(unit)]);
+      if (prices.empty()) continue;
+      for (LayerChoice& choice : units.back()) choice.seconds *= prices[stages_[rank][i]];
     }
   }
-  Option option{std::vector<double>(stages_[rank].size(), 0.0),
-                std::vector<int>(choices.size(), -1)};
-  std::vector<FreedByStage> freed_of(stages_[rank].size());
-  int64_t freed = 0;
+  GrowingChoices growing(std::move(units));
+  std::vector<FreedByStage> freed(count);
+  std::vector<int> held(stage_of_unit.size());
   const RankHolding holding = this->holding(rank, stages);
-  for (int64_t more = holding.excess(freed_of); more > 0; more = holding.excess(freed_of)) {
-    if (freed >= most) return std::nullopt;
-    option.choices = choices_.of(choices, std::min(most, freed + more)).choices;
-    freed = 0;
-    for (size_t unit = 0; unit < choices.size(); ++unit)
-      if (option.choices[unit] >= 0)
-        freed += choices[unit][static_cast<size_t>(option.choices[unit])].bytes;
-    std::span<const int> rest(option.choices);
-    for (size_t i = 0; i < stages_[rank].size(); ++i) {
-      const auto count = static_cast<size_t>(stages[2 * i + 1] - stages[2 * i]);
-      freed_of[i] = this->freed(stages[2 * i], rest.first(count));
-      option.longer_s[i] = freed_of[i].of.seconds / speeds_.relative()[rank];
-      rest = rest.subspan(count);
+  for (auto most = holding.excess(freed); most.bytes > 0; most = holding.excess(freed)) {
+    std::ranges::transform(stage_of_unit, held.begin(),
+                           [&](size_t i) { return most.when->held[i]; });
+    if (!growing.free_more(held, most.bytes, choices_)) return std::nullopt;
+    std::span<const int> rest(growing.choices());
+    for (size_t i = 0; i < count; ++i) {
+      const auto own = static_cast<size_t>(stages[2 * i + 1] - stages[2 * i]);
+      freed[i] = this->freed(stages[2 * i], rest.first(own));
+      rest = rest.subspan(own);
     }
   }
+  Option option{{}, growing.choices()};
+  for (const FreedByStage& of : freed)
+    option.longer_s.push_back(of.of.seconds / speeds_.relative()[rank]);
   return option;
 }
 

@@ -71,7 +71,7 @@ class SplitRecompute {
   RankSpeeds speeds_;
   std::vector<int64_t> limits_;
   std::vector<std::vector<size_t>> stages_;  // of each rank
-  std::vector<std::vector<HeldAtOnce>> moments_;
+  std::vector<std::vector<RankMoment>> moments_;
   /// By rank; absent where it does not fit.
   mutable std::vector<std::map<Intervals, std::optional<Option>>> found_;
   mutable KnownChoices choices_;

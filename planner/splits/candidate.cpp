@@ -239,6 +239,17 @@ bool Candidate::anneals(const SplitRank* incumbent) const {
   return (*program_)->recompute() != nullptr;
 }
 
+bool Candidate::awaits_annealing() const {
+  if (!annealings_.empty()) return seeds_ <= annealings_at_once;
+  const ProgramPaths* paths = boxed_ ? program_->get() : has_many() ? paths_.get() : nullptr;
+  return paths && paths->recompute() && opened_->places_recompute() && seeds_ == 0;
+}
+
+void Candidate::anneal_soon() {
+  if (!boxed_) follow_boxes();
+  annealing_due_ = 0;
+}
+
 /// Annealings from the best split yet come to others than those from the proposals do.
 std::vector<std::vector<int>> Candidate::starts() const {
   std::vector<std::vector<int>> starts{result.best ? result.best->begins : start_};

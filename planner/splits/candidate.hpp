@@ -71,6 +71,10 @@ class Candidate {
 
   /// Are its open splits boxes, whose bounds take long?
   bool boxed() const { return boxed_; }
+  /// Does its recompute wait for a first annealing, or is that going on?
+  bool awaits_annealing() const;
+  /// The first annealing does not wait for boxes.
+  void anneal_soon();
   /// The best split that it has climbed or walked to, while it goes on.
   std::optional<SplitRank> climbing() const;
 

@@ -26,6 +26,9 @@ constexpr size_t warm_spaces = 2 * round_width;
 /// The part of the effort in which only an exhaustive search ends.
 constexpr int64_t exhaustive_share = 8;
 
+/// The part of the effort after which the best space is annealed.
+constexpr int64_t annealing_share = 8;
+
 class Searcher {
  public:
   Searcher(const std::vector<SpaceBlock>& blocks, const SplitSearch& search)
@@ -54,6 +57,7 @@ class Searcher {
       if (done) candidate(space).close();
       return done;
     });
+    if (anneals_best()) return {result_.best->space};
     const std::vector<size_t> best = best_open();
     const size_t width = best.size();
     std::vector<size_t> round;
@@ -71,6 +75,16 @@ class Searcher {
     for (size_t i = 0; i < width && climbs.empty(); ++i)
       if (!is_boxed(best[i])) add(best[i], width);
     return round;
+  }
+
+  /// Among many spaces the boxes of the best may never have had enough for an annealing.
+  bool anneals_best() {
+    if (!result_.best || effort_ < search_.effort / annealing_share || !climbing().empty())
+      return false;
+    Candidate& best = candidate(result_.best->space);
+    if (best.closed() || !best.awaits_annealing()) return false;
+    best.anneal_soon();
+    return true;
   }
 
   Candidate& candidate(size_t space) const { return *candidates_.at(space); }
