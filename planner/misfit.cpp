@@ -85,7 +85,7 @@ std::string of_groups(const Misfit& misfit) {
     const SearchCase* const best = penstock::search(cases, each, misfit.progress);
     if (!best || best->model->parts() == 1) continue;
     const bool sharded = best->request.optimizer_state != request.optimizer_state;
-    return fmt::format(", with --tensor-parallel {}{}", best->model->parts(),
+    return fmt::format(", or with --tensor-parallel {}{}", best->model->parts(),
                        sharded ? shard_state : "");
   }
   return "";
@@ -99,11 +99,11 @@ std::string flags(const PipelineLayout& layout) {
 /// Flags that ask for that shape; "" where nothing was found.
 std::string of_other_shape(const Misfit& misfit, const PlanRequest& request) {
   if (const auto found = search(misfit, request, misfit.of.devices))
-    return ", with " + flags(found->layout);
+    return ", or with " + flags(found->layout);
   const auto sharded = with_sharded_state(request, misfit.of.inputs());
   if (!sharded) return "";
   const auto found = search(misfit, *sharded, misfit.of.devices);
-  return found ? ", with " + flags(found->layout) + shard_state : "";
+  return found ? ", or with " + flags(found->layout) + shard_state : "";
 }
 
 /// Flags for `adaptive`, which has as few microbatches in flight as fit, and which large layouts
@@ -123,7 +123,7 @@ std::string instead(const Misfit& misfit) {
   PlanRequest open = misfit.of.request;
   open.effort /= share_of_effort;
   if (const auto sharded = with_sharded_state(open, misfit.of.inputs()))
-    if (search(misfit, *sharded, misfit.of.devices)) return std::string(", with") + shard_state;
+    if (search(misfit, *sharded, misfit.of.devices)) return std::string(", or with") + shard_state;
   if (const std::string flags = of_groups(misfit); !flags.empty()) return flags;
   open.schedules.clear();
   open.microbatches.reset();

@@ -72,11 +72,20 @@ Costs Evaluator::costs(const Plan& plan, Slicing& slicing) {
   return plan_costs(plan, inputs_.model, slicing, inputs_.profile, inputs_.cluster, lives);
 }
 
+const Program& Evaluator::ordered(const Plan& plan, const Slicing& slicing, const Costs& costs) {
+  const Lowered& actions = lowered(plan, slicing);
+  return costs.receive_depth == 0 ? actions.program : actions.delayed;
+}
+
+std::vector<int> Evaluator::held_at_peak(const Plan& plan, const Slicing& slicing,
+                                         const Costs& costs, int rank, const RankMemory& memory) {
+  return penstock::held_at_peak(ordered(plan, slicing, costs), rank, memory);
+}
+
 std::vector<RankMemory> Evaluator::memory(const Plan& plan, const Slicing& slicing,
                                           const Costs& costs,
                                           std::vector<std::optional<RankMemory>> known) {
-  const Lowered& actions = lowered(plan, slicing);
-  const Program& program = costs.receive_depth == 0 ? actions.program : actions.delayed;
+  const Program& program = ordered(plan, slicing, costs);
   known.resize(program.ranks.size());
   std::vector<RankMemory> memory;
   for (size_t rank = 0; rank < known.size(); ++rank) {

@@ -73,6 +73,9 @@ class Evaluator {
   /// of ranks whose stages have not changed; others have none.
   std::vector<RankMemory> memory(const Plan& plan, const Slicing& slicing, const Costs& costs,
                                  std::vector<std::optional<RankMemory>> known = {});
+  /// held_at_peak() of such a rank.
+  std::vector<int> held_at_peak(const Plan& plan, const Slicing& slicing, const Costs& costs,
+                                int rank, const RankMemory& memory);
   /// The same with times. The limit is for `adaptive`, which fills in plan.generated; absent where
   /// it finds nothing that fits.
   std::optional<Evaluated> evaluate(Plan& plan, Slicing slicing, Costs costs,
@@ -96,6 +99,8 @@ class Evaluator {
     Program program, delayed;  // the latter by delay_receives
   };
   const Lowered& lowered(const Plan& plan, const Slicing& slicing);
+  /// What memory follows from.
+  const Program& ordered(const Plan& plan, const Slicing& slicing, const Costs& costs);
 
   const PlanningInputs& inputs_;
   std::vector<Lowered> lowered_;

@@ -1,8 +1,11 @@
 #include "planner/layouts/recompute_fit.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
+
+#include "planner/bounds/growing_choices.hpp"
 
 namespace penstock {
 
@@ -23,16 +26,74 @@ std::vector<std::vector<int>> RecomputeFit::intervals(const Slicing& slicing) co
   return ranks;
 }
 
-/// Takes over what ranks of the same layers freed before, and then held.
-void RecomputeFit::recall(const std::vector<std::vector<int>>& of_ranks,
-                          std::vector<ToFree>& wanted,
-                          std::vector<std::optional<RankMemory>>& settled) {
-  fitted_.resize(of_ranks.size());
-  for (size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    const auto known = fitted_[rank].find(of_ranks[rank]);
-    if (known == fitted_[rank].end()) continue;
-    wanted[rank] = known->second.freed;
-    settled[rank] = known->second.memory;
+/// A rank that frees more and more. Layers of a table that free what they can begin again without
+/// the choices that take most meanwhile, other stages are then recomputed at once.
+class RecomputeFit::Rank {
+ public:
+  /// All of it outlives this.
+  Rank(const UnitFit& of, int rank, const std::vector<double>& prices, bool of_layers)
+      : of_(of), rank_(rank), prices_(prices), of_layers_(of_layers), growing_(allowed()) {}
+
+  /// False: it has nothing left to try. `held`: microbatches of each stage.
+  bool free_more(const std::vector<int>& held, int64_t bytes, KnownChoices& known) {
+    const std::vector<int> of_units = of_.by_unit(rank_, held);
+    if (at_once_) return false;
+    if (growing_.free_more(of_units, bytes, known)) return true;
+    if (!of_layers_) return at_once_ = true;
+    const std::optional<int64_t> less = of_.less_working(rank_, working_bytes_);
+    if (!less) return false;
+    working_bytes_ = *less;
+    growing_ = GrowingChoices(allowed());
+    return growing_.free_more(of_units, 1, known);
+  }
+
+  /// As if it could never free enough.
+  void free_most(KnownChoices& known) {
+    const std::vector<int> one(of_.of_rank(rank_).size(), 1);
+    growing_.free_more(one, INT64_MAX, known);
+  }
+
+  /// Sets those of its units.
+  void choose(std::vector<int>& choices) const {
+    if (at_once_) return of_.choose(rank_, RecomputeWay::at_once, choices);
+    const std::vector<size_t>& units = of_.of_rank(rank_);
+    for (size_t i = 0; i < units.size(); ++i) choices[units[i]] = growing_.choices()[i];
+  }
+
+ private:
+  std::vector<LayerChoices> allowed() const {
+    return of_.choices_of(rank_, working_bytes_, prices_);
+  }
+
+  const UnitFit& of_;
+  const int rank_;
+  const std::vector<double>& prices_;
+  const bool of_layers_;
+  int64_t working_bytes_ = INT64_MAX;
+  bool at_once_ = false;
+  GrowingChoices growing_;
+};
+
+/// Sets what a rank of the same layers chose before, and says what it then held.
+std::optional<RankMemory> RecomputeFit::recalled(const UnitFit& of, int rank,
+                                                 const std::vector<std::vector<int>>& layers,
+                                                 std::vector<int>& choices) {
+  fitted_.resize(layers.size());
+  const auto r = static_cast<size_t>(rank);
+  const auto known = fitted_[r].find(layers[r]);
+  if (known == fitted_[r].end()) return std::nullopt;
+  const std::vector<size_t>& units = of.of_rank(rank);
+  for (size_t i = 0; i < units.size(); ++i) choices[units[i]] = known->second.choices[i];
+  return known->second.memory;
+}
+
+void RecomputeFit::remember(const UnitFit& of, const std::vector<std::vector<int>>& layers,
+                            const Fitted& fitted) {
+  for (size_t rank = 0; rank < layers.size(); ++rank) {
+    std::vector<int> own;
+    for (const size_t unit : of.of_rank(static_cast<int>(rank)))
+      own.push_back(fitted.choices[unit]);
+    fitted_[rank].try_emplace(layers[rank], FittedRank{std::move(own), fitted.memory[rank]});
   }
 }
 
@@ -45,55 +106,61 @@ RecomputeFit::Fitted RecomputeFit::noted(const UnitFit& of, const std::vector<in
   return fitted;
 }
 
-/// A rank does not quite hold less by what its choices free: recomputing takes memory meanwhile.
-/// So it frees more until it fits, then all that it can, and where that is not enough its stages
-/// are recomputed at once; layers of a table begin again without the choices that take most.
+/// A rank does not quite hold less by what its choices free: recomputing takes memory meanwhile, and
+/// it may then hold most at another moment. So it frees more until it fits, or has tried all. Ranks
+/// of the same layers of a table do as before.
 RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
                                        const std::vector<double>& prices) {
   const UnitFit of = units(slicing);
   if (min_memory_ && !of_layers()) return fit_lowest(of, plan, slicing);
-  const auto ranks = static_cast<size_t>(layout_.ranks);
-  std::vector<ToFree> wanted(ranks);
-  std::vector<std::optional<RankMemory>> settled(ranks);
   const bool recalls = of_layers() && prices.empty();
-  std::vector<std::vector<int>> of_ranks;
-  if (recalls) of_ranks = intervals(slicing);
-  for (size_t rank = 0; rank < ranks && min_memory_; ++rank)
-    wanted[rank].bytes = of.most(static_cast<int>(rank));
-  if (recalls) recall(of_ranks, wanted, settled);
+  std::vector<std::vector<int>> layers;
+  if (recalls) layers = intervals(slicing);
+  std::vector<int> choices = of.all(RecomputeWay::none);
+  std::vector<std::optional<RankMemory>> settled(static_cast<size_t>(layout_.ranks));
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < layout_.ranks; ++rank) {
+    ranks.emplace_back(of, rank, prices, of_layers());
+    if (min_memory_) ranks.back().free_most(choices_);
+    ranks.back().choose(choices);
+    if (recalls) settled[static_cast<size_t>(rank)] = recalled(of, rank, layers, choices);
+  }
   while (true) {
-    const auto [freed, choices] = of.free(wanted, choices_, prices);
     Fitted fitted = noted(of, choices, plan, slicing, settled);
     bool all = true;
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      const int64_t excess = fitted.memory[rank].peak_bytes - limit_.of(static_cast<int>(rank));
-      const bool goes_on =
-          !settled[rank] && excess > 0 &&
-          free_more(of, static_cast<int>(rank), freed[rank] + excess, freed[rank], wanted[rank]);
-      if (!goes_on) settled[rank] = fitted.memory[rank];
+    for (int rank = 0; rank < layout_.ranks; ++rank) {
+      const auto r = static_cast<size_t>(rank);
+      if (settled[r]) continue;
+      const RankMemory& memory = fitted.memory[r];
+      const int64_t excess = memory.peak_bytes - limit_.of(rank);
+      const auto held = [&] {
+        return evaluator_.held_at_peak(plan, slicing, fitted.costs, rank, memory);
+      };
+      const bool goes_on = excess > 0 && ranks[r].free_more(held(), excess, choices_);
+      if (!goes_on) settled[r] = memory;
+      if (goes_on) ranks[r].choose(choices);
       all &= !goes_on;
     }
     if (!all) continue;
-    for (size_t rank = 0; rank < ranks && recalls; ++rank)
-      fitted_[rank].try_emplace(of_ranks[rank], FittedRank{wanted[rank], fitted.memory[rank]});
+    if (recalls) remember(of, layers, fitted);
     return fitted;
   }
 }
 
 /// Each rank as it holds least: with nothing recomputed, all its units or each stage at once.
 RecomputeFit::Fitted RecomputeFit::fit_lowest(const UnitFit& of, Plan& plan, Slicing& slicing) {
-  std::vector<ToFree> best(static_cast<size_t>(layout_.ranks));
-  std::vector<int64_t> least(best.size(), INT64_MAX);
-  for (const ToFree& way : ways()) {
-    const std::vector<ToFree> alike(best.size(), way);
-    const Fitted fitted = noted(of, of.free(alike, choices_).choices, plan, slicing);
-    for (size_t rank = 0; rank < best.size(); ++rank) {
-      if (fitted.memory[rank].peak_bytes >= least[rank]) continue;
-      least[rank] = fitted.memory[rank].peak_bytes;
-      best[rank] = way;
+  std::vector<int64_t> least(static_cast<size_t>(layout_.ranks), INT64_MAX);
+  std::vector<int> best = of.all(RecomputeWay::none);
+  for (const RecomputeWay way : ways()) {
+    const Fitted fitted = noted(of, of.all(way), plan, slicing);
+    for (int rank = 0; rank < layout_.ranks; ++rank) {
+      const int64_t bytes = fitted.memory[static_cast<size_t>(rank)].peak_bytes;
+      int64_t& least_yet = least[static_cast<size_t>(rank)];
+      if (bytes < least_yet) of.choose(rank, way, best);
+      least_yet = std::min(least_yet, bytes);
     }
   }
-  return noted(of, of.free(best, choices_).choices, plan, slicing);
+  return noted(of, best, plan, slicing);
 }
 
 /// All ranks at once, each leaves out one unit after the other, those that take longest first.
@@ -113,10 +180,23 @@ std::vector<int> RecomputeFit::without_needless(const UnitFit& of, std::vector<i
   return choices;
 }
 
-/// As few units as let each rank fit, in the order of what their bytes cost; bisects.
+/// The microbatches of each stage that ranks hold when they hold most and recompute nothing.
+std::vector<int> RecomputeFit::held_without(const UnitFit& of, Plan& plan, Slicing& slicing) {
+  const Fitted fitted = noted(of, of.all(RecomputeWay::none), plan, slicing);
+  std::vector<int> held(slicing.stages.size(), 0);
+  for (int rank = 0; rank < layout_.ranks; ++rank) {
+    const std::vector<int> own = evaluator_.held_at_peak(plan, slicing, fitted.costs, rank,
+                                                         fitted.memory[static_cast<size_t>(rank)]);
+    std::ranges::transform(held, own, held.begin(), std::plus());
+  }
+  return held;
+}
+
+/// As few units as let each rank fit, in the order of what their bytes cost where nothing is
+/// recomputed; bisects.
 std::vector<int> RecomputeFit::cheapest_first(const UnitFit& of, size_t units, Plan& plan,
                                               Slicing& slicing) {
-  const std::vector<std::vector<size_t>> ranks = of.cheapest();
+  const std::vector<std::vector<size_t>> ranks = of.cheapest(held_without(of, plan, slicing));
   std::vector<size_t> low(ranks.size(), 0), high;
   for (const std::vector<size_t>& rank : ranks) high.push_back(rank.size());
   const auto first = [&](const std::vector<size_t>& counts) {
@@ -164,26 +244,10 @@ RecomputeFit::Fitted RecomputeFit::note(const std::vector<int>& choices, Plan& p
   return {evaluator_.costs(plan, slicing), {}, choices};
 }
 
-/// Is there anything left to try: stages as a whole, or layers without the choices that
-/// take most meanwhile?
-bool RecomputeFit::free_more(const UnitFit& of, int rank, int64_t bytes, int64_t freed,
-                             ToFree& wanted) const {
-  const int64_t most = of.most(rank, wanted.working_bytes);
-  if (freed < most) {
-    wanted.bytes = std::min(most, bytes);
-    return true;
-  }
-  if (!of_layers()) return !std::exchange(wanted.at_once, true);
-  const std::optional<int64_t> less = of.less_working(rank, wanted.working_bytes);
-  if (!less || of.most(rank, *less) == 0) return false;
-  wanted = {std::min(of.most(rank, *less), int64_t{1}), *less};
-  return true;
-}
-
 /// From nothing to the most.
-std::vector<ToFree> RecomputeFit::ways() const {
-  std::vector<ToFree> ways{{}, {.bytes = INT64_MAX}};
-  if (!of_layers()) ways.push_back({.at_once = true});
+std::vector<RecomputeWay> RecomputeFit::ways() const {
+  std::vector<RecomputeWay> ways{RecomputeWay::none, RecomputeWay::most};
+  if (!of_layers()) ways.push_back(RecomputeWay::at_once);
   return ways;
 }
 
@@ -191,11 +255,10 @@ std::vector<ToFree> RecomputeFit::ways() const {
 std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicing& slicing,
                                                         const SimulationOptions& options) {
   const UnitFit of = units(slicing);
-  std::vector<ToFree> tried = ways();
+  std::vector<RecomputeWay> tried = ways();
   if (min_memory_) tried = {tried.back()};
-  for (const ToFree& way : tried) {
-    const std::vector<ToFree> alike(static_cast<size_t>(layout_.ranks), way);
-    of.note(of.free(alike, choices_).choices, plan);
+  for (const RecomputeWay way : tried) {
+    of.note(of.all(way), plan);
     Slicing own = slicing;
     Costs costs = evaluator_.costs(plan, own);
     if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))

@@ -28,7 +28,7 @@ class RecomputeFit {
   struct Fitted {
     Costs costs;
     std::vector<RankMemory> memory = {};  // where it was found for these costs
-    std::vector<int> choices = {};        // UnitFit::Freed
+    std::vector<int> choices = {};        // UnitFit::choose
   };
   /// Makes ranks fit that would not, as far as they can, and notes in the plan what they recompute:
   /// with prices where there are any (unit_fit.hpp).
@@ -47,9 +47,10 @@ class RecomputeFit {
   void forget() { choices_.forget(); }
 
  private:
-  /// A rank of certain stages has to free so much, and then holds that.
+  class Rank;
+  /// The choices of the units of a rank of certain stages, and what it then holds.
   struct FittedRank {
-    ToFree freed;
+    std::vector<int> choices;
     RankMemory memory;
   };
   bool of_layers() const { return inputs_.model.layers; }
@@ -58,16 +59,19 @@ class RecomputeFit {
   Fitted fit_lowest(const UnitFit& of, Plan& plan, Slicing& slicing);
   Fitted noted(const UnitFit& of, const std::vector<int>& choices, Plan& plan, Slicing& slicing,
                std::vector<std::optional<RankMemory>> settled = {});
-  void recall(const std::vector<std::vector<int>>& of_ranks, std::vector<ToFree>& wanted,
-              std::vector<std::optional<RankMemory>>& settled);
-  bool free_more(const UnitFit& of, int rank, int64_t bytes, int64_t freed, ToFree& wanted) const;
+  std::optional<RankMemory> recalled(const UnitFit& of, int rank,
+                                     const std::vector<std::vector<int>>& layers,
+                                     std::vector<int>& choices);
+  void remember(const UnitFit& of, const std::vector<std::vector<int>>& layers,
+                const Fitted& fitted);
+  std::vector<int> held_without(const UnitFit& of, Plan& plan, Slicing& slicing);
   bool fits(const Fitted& fitted, size_t rank) const {
     return fitted.memory[rank].peak_bytes <= limit_.of(static_cast<int>(rank));
   }
   std::vector<int> without_needless(const UnitFit& of, std::vector<int> choices, Plan& plan,
                                     Slicing& slicing);
   std::vector<int> cheapest_first(const UnitFit& of, size_t units, Plan& plan, Slicing& slicing);
-  std::vector<ToFree> ways() const;
+  std::vector<RecomputeWay> ways() const;
 
   const PlanningInputs& inputs_;
   const PipelineLayout& layout_;

@@ -65,44 +65,46 @@ UnitFit::UnitFit(const PlanningInputs& inputs, const MicrobatchCosts& measured,
     begins_.push_back(units_.size());
     for (const int unit : of_stages[stage]) {
       ranks_[static_cast<size_t>(placement.rank_of_stage[stage])].push_back(units_.size());
-      units_.push_back({unit, static_cast<int>(stage), placement.held[stage]});
+      units_.push_back({unit, static_cast<int>(stage)});
     }
   }
   begins_.push_back(units_.size());
 }
 
-LayerChoices UnitFit::allowed(size_t i, int64_t working_bytes) const {
-  LayerChoices allowed;
-  for (const LayerChoice& one : choices(i)) {
-    const bool fits = one.working <= working_bytes;
-    allowed.push_back({one.seconds, fits ? one.bytes * units_[i].held : 0});
+std::vector<LayerChoices> UnitFit::choices_of(int rank, int64_t working_bytes,
+                                              const std::vector<double>& prices) const {
+  std::vector<LayerChoices> of_units;
+  for (const size_t i : of_rank(rank)) {
+    LayerChoices& unit = of_units.emplace_back();
+    const double price = prices.empty() ? 1 : prices[static_cast<size_t>(units_[i].stage)];
+    for (const LayerChoice& one : choices(i))
+      unit.push_back({price * one.seconds, one.working <= working_bytes ? one.bytes : 0});
   }
-  return allowed;
+  return of_units;
 }
 
-UnitFit::Freed UnitFit::free(const std::vector<ToFree>& wanted, KnownChoices& known,
-                             const std::vector<double>& prices) const {
-  Freed freed{{}, std::vector<int>(units_.size(), -1)};
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (wanted[rank].at_once) {
-      for (const size_t i : ranks_[rank]) freed.choices[i] = at_once;
-      freed.bytes.push_back(most(static_cast<int>(rank)));
-      continue;
-    }
-    std::vector<LayerChoices> of_units;
-    for (const size_t i : ranks_[rank]) {
-      if (wanted[rank].bytes <= 0) break;
-      of_units.push_back(allowed(i, wanted[rank].working_bytes));
-      if (prices.empty()) continue;
-      for (LayerChoice& choice : of_units.back())
-        choice.seconds *= prices[static_cast<size_t>(units_[i].stage)];
-    }
-    const ChosenLayers& chosen = known.of(std::move(of_units), wanted[rank].bytes);
-    freed.bytes.push_back(chosen.bytes);
-    for (size_t at = 0; at < chosen.choices.size(); ++at)
-      freed.choices[ranks_[rank][at]] = chosen.choices[at];
+std::vector<int> UnitFit::by_unit(int rank, const std::vector<int>& by_stage) const {
+  std::vector<int> by_unit;
+  for (const size_t i : of_rank(rank))
+    by_unit.push_back(by_stage[static_cast<size_t>(units_[i].stage)]);
+  return by_unit;
+}
+
+void UnitFit::choose(int rank, RecomputeWay way, std::vector<int>& chosen) const {
+  for (const size_t i : of_rank(rank)) {
+    const LayerChoices& own = choices(i);
+    const auto most = std::ranges::max_element(
+        own, {}, [](const LayerChoice& one) { return std::pair(one.bytes, -one.seconds); });
+    const bool none = way == RecomputeWay::none || most == own.end() || most->bytes == 0;
+    chosen[i] = none ? -1 : static_cast<int>(most - own.begin());
+    if (way == RecomputeWay::at_once) chosen[i] = at_once;
   }
-  return freed;
+}
+
+std::vector<int> UnitFit::all(RecomputeWay way) const {
+  std::vector<int> chosen(units_.size(), -1);
+  for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) choose(rank, way, chosen);
+  return chosen;
 }
 
 std::vector<std::vector<size_t>> UnitFit::chosen(const std::vector<int>& of_units) const {
@@ -118,12 +120,12 @@ std::vector<std::vector<size_t>> UnitFit::chosen(const std::vector<int>& of_unit
   return ranks;
 }
 
-std::vector<std::vector<size_t>> UnitFit::cheapest() const {
+std::vector<std::vector<size_t>> UnitFit::cheapest(const std::vector<int>& held) const {
   std::vector<std::vector<size_t>> ranks;
   for (std::vector<size_t> units : ranks_) {
     const auto for_all = [&](size_t i) {
       LayerChoice choice = choices(i).front();
-      choice.bytes *= units_[i].held;
+      choice.bytes *= held[static_cast<size_t>(units_[i].stage)];
       return choice;
     };
     std::erase_if(units, [&](size_t i) { return for_all(i).bytes <= 0; });
@@ -169,16 +171,6 @@ void UnitFit::note(const std::vector<int>& choices, Plan& plan) const {
     plan.stages[stage].recompute = inputs_.model.layers
                                        ? layers_of(begins_[stage], begins_[stage + 1], choices)
                                        : units_of(begins_[stage], begins_[stage + 1], choices);
-}
-
-int64_t UnitFit::most(int rank, int64_t working_bytes) const {
-  int64_t sum = 0;
-  for (const size_t i : ranks_[static_cast<size_t>(rank)]) {
-    int64_t most = 0;
-    for (const LayerChoice& one : allowed(i, working_bytes)) most = std::max(most, one.bytes);
-    sum += most;
-  }
-  return sum;
 }
 
 std::optional<int64_t> UnitFit::less_working(int rank, int64_t working_bytes) const {

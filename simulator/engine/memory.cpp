@@ -40,6 +40,7 @@ class Ledger {
 
   void begin(const Action& action) {
     const StageCosts& stage = costs_.stages[static_cast<size_t>(action.stage)];
+    ++begun_;
     messages_.begin(action);
     if (is_receive(action.kind)) messages_.post(action);
     held_.message_bytes = messages_.held();
@@ -106,6 +107,7 @@ class Ledger {
     if (shown_ <= memory_.peak_bytes) return;
     memory_.peak_bytes = shown_;
     memory_.peak = held_;
+    memory_.begun = begun_;
   }
 
   const Costs& costs_;
@@ -115,6 +117,7 @@ class Ledger {
   RankMemory memory_;
   MemoryParts held_;
   int64_t shown_ = 0;  // their sum
+  int64_t begun_ = 0;
   int activations_ = 0;
 };
 
@@ -167,6 +170,22 @@ RankMemory memory_of_rank(const Program& program, int rank, const Costs& costs, 
 
 RankMemory memory_of_rank(const Program& delayed, int rank, const Costs& costs) {
   return memory_of_rank(delayed, rank, costs, Clock(delayed, rank, nullptr, nullptr), false);
+}
+
+std::vector<int> held_at_peak(const Program& delayed, int rank, const RankMemory& memory) {
+  std::vector<int> held(delayed.rank_of_stage.size(), 0);
+  int64_t left = memory.begun;
+  for (const Action& action : delayed.ranks[static_cast<size_t>(rank)]) {
+    if (left == 0) break;
+    for_each_part(action, [&](const Action& part) {
+      if (left == 0) return;
+      --left;
+      int& of_stage = held[static_cast<size_t>(part.stage)];
+      if (part.kind == Kind::forward) ++of_stage;
+      if (is_input_backward(part.kind) && left > 0) --of_stage;
+    });
+  }
+  return held;
 }
 
 std::vector<RankMemory> memory_of_ranks(const Program& program, const Costs& costs,

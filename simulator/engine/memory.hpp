@@ -46,7 +46,8 @@ struct MemoryParts {
 
 struct RankMemory {
   int64_t peak_bytes = 0;
-  MemoryParts peak;  // when the peak is first reached; its total is peak_bytes
+  MemoryParts peak;   // when the peak is first reached; its total is peak_bytes
+  int64_t begun = 0;  // actions by then, those of overlaps each
   int peak_activations =
       0;  // (stage, microbatch) held at once: from the start of F to the end of B or W
   std::vector<MemorySample> samples;  // ascending in time; empty without times
@@ -55,6 +56,9 @@ struct RankMemory {
 /// The peaks of one rank, of a program whose RECVs wait until they are needed (delay_receives)
 /// unless messages take no memory.
 RankMemory memory_of_rank(const Program& delayed, int rank, const Costs& costs);
+
+/// By stage, the microbatches from the start of F to the end of B or I when that peak is reached.
+std::vector<int> held_at_peak(const Program& delayed, int rank, const RankMemory& memory);
 
 /// The memory of all ranks. Peaks follow from the order of their actions alone; samples also need
 /// `times`, as recorded by the engine, and the program that it ran, both of which may be null.

@@ -63,7 +63,7 @@ TEST(PlanOptimizerState, ShardedItFitsWhereReplicatedItDoesNot) {
   request.memory_bytes = (parts + all) / 2;
   EXPECT_THAT(
       input_error([&] { of.plan(OptimizerState::replicated, request); }),
-      AllOf(HasSubstr("no plan fits"), HasSubstr("(--memory), with --optimizer-state sharded.")));
+      AllOf(HasSubstr("no plan fits"), HasSubstr("(--memory), or with --optimizer-state sharded.")));
   for (const auto state : {std::optional(OptimizerState::sharded), std::optional<OptimizerState>()})
     EXPECT_EQ(of.plan(state, request).plan.optimizer_state, OptimizerState::sharded);
   request.memory_bytes = parts - 1;
@@ -73,7 +73,7 @@ TEST(PlanOptimizerState, ShardedItFitsWhereReplicatedItDoesNot) {
   for (const auto state :
        {std::optional(OptimizerState::replicated), std::optional<OptimizerState>()})
     EXPECT_THAT(error(state), AllOf(HasSubstr("no plan fits"),
-                                    Not(HasSubstr("(--memory), with --optimizer-state"))));
+                                    Not(HasSubstr("(--memory), or with --optimizer-state"))));
 }
 
 TEST(PlanOptimizerState, TheBetterOfBothIsTakenAndTheBoundIsOfBoth) {

@@ -172,7 +172,7 @@ TEST(PlanTensorParallel, GroupsAreSuggestedWhereTheyFitAndNothingElseDoes) {
   PlanRequest tight = request(1);
   tight.memory_bytes = std::min(least(2), least(4));
   ASSERT_LT(*tight.memory_bytes, least(1));
-  const std::string message = of.error(tight), flag = ", with --tensor-parallel ";
+  const std::string message = of.error(tight), flag = ", or with --tensor-parallel ";
   const size_t at = message.find(flag);
   ASSERT_NE(at, std::string::npos) << message;
   tight.tensor_parallel = std::stoi(message.substr(at + flag.size()));

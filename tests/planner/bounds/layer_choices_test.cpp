@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "planner/bounds/growing_choices.hpp"
 #include "planner/bounds/recompute_bound.hpp"
 
 namespace penstock {
@@ -93,6 +94,80 @@ TEST(LayerChoices, OfManyThatDifferAreNeverBelowTheirBound) {
   EXPECT_LE(chosen.bound_s, chosen.seconds);
   EXPECT_NEAR(chosen.bound_s, RecomputeBound(steps).seconds(bytes), 1e-9 * chosen.bound_s);
   EXPECT_LT(chosen.seconds, chosen.bound_s * 1.01);  // one of 400 layers is not whole there
+}
+
+/// What choices free where so many microbatches of each layer are held.
+int64_t freed(const std::vector<LayerChoices>& layers, const std::vector<int>& choices,
+              const std::vector<int>& held) {
+  int64_t bytes = 0;
+  for (size_t layer = 0; layer < layers.size(); ++layer)
+    if (choices[layer] >= 0)
+      bytes += held[layer] * layers[layer][static_cast<size_t>(choices[layer])].bytes;
+  return bytes;
+}
+
+int64_t most_freed(const std::vector<LayerChoices>& layers, const std::vector<int>& held) {
+  int64_t bytes = 0;
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    int64_t most = 0;
+    for (const LayerChoice& choice : layers[layer]) most = std::max(most, choice.bytes);
+    bytes += held[layer] * most;
+  }
+  return bytes;
+}
+
+TEST(GrowingChoices, FreeMoreWhereThatIsPossibleAndNoLessAtOtherMoments) {
+  std::mt19937_64 random(3);
+  KnownChoices known;
+  int refused = 0;
+  for (int i = 0; i < 1000; ++i) {
+    SCOPED_TRACE(i);
+    const std::vector<LayerChoices> layers = random_layers(random);
+    std::vector<std::vector<int>> moments(3, std::vector<int>(layers.size()));
+    for (std::vector<int>& held : moments)
+      for (int& count : held) count = static_cast<int>(random() % 4);
+    GrowingChoices growing(layers);
+    size_t last = moments.size();
+    std::vector<int> before = growing.choices();  // those for the moments before the last
+    for (int step = 0; step < 8; ++step) {
+      const size_t at = random() % moments.size();
+      const std::vector<int>& held = moments[at];
+      if (at != last) before = growing.choices();
+      last = at;
+      const int64_t freed_yet = freed(layers, growing.choices(), held);
+      const auto bytes = 1 + static_cast<int64_t>(random() % 20);
+      const bool more = growing.free_more(held, bytes, known);
+      const int64_t freed_now = freed(layers, growing.choices(), held);
+      if (!more) {
+        EXPECT_EQ(freed_now, freed_yet);
+        EXPECT_EQ(freed_now, most_freed(layers, held));
+        ++refused;
+        continue;
+      }
+      EXPECT_GE(freed_now, std::min(freed_yet + bytes, most_freed(layers, held)));
+      for (const std::vector<int>& other : moments)
+        EXPECT_GE(freed(layers, growing.choices(), other), freed(layers, before, other));
+    }
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(GrowingChoices, TakeTheLeastTimeWhereOneMomentCounts) {
+  std::mt19937_64 random(4);
+  KnownChoices known;
+  for (int i = 0; i < 1000; ++i) {
+    SCOPED_TRACE(i);
+    const std::vector<LayerChoices> layers = random_layers(random);
+    GrowingChoices growing(layers);
+    const std::vector<int> one(layers.size(), 1);
+    int64_t asked = 0;
+    while (growing.free_more(one, 7, known)) {
+      asked += 7;
+      const ChosenLayers best = choose_layers(layers, asked);
+      EXPECT_EQ(growing.choices(), best.choices);
+      asked = freed(layers, growing.choices(), one);
+    }
+  }
 }
 
 }  // namespace

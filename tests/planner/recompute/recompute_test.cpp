@@ -28,7 +28,7 @@ double step_s(const ProgramPaths& paths, const std::vector<int>& begins,
 
 TEST(BestRecompute, EqualsTryingAllChoices) {
   int64_t fitting = 0, placed = 0;
-  for_each_memory_case(0, 200, false, [&](const MemoryCase& one, std::mt19937_64&) {
+  for_each_memory_case(0, 260, false, [&](const MemoryCase& one, std::mt19937_64&) {
     for (const auto& [begins, best_s] : one.best_s) {
       const BestRecompute found = best_recompute(*one.paths, begins, never_s, 1'000'000);
       EXPECT_LE(found.bound_s, best_s * (1 + exact_within));

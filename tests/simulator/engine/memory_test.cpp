@@ -50,6 +50,26 @@ TEST(Memory, BackwardForTheInputExchangesWhatIsSavedForWhatTheWeightNeeds) {
   EXPECT_EQ(result.peak_activations, std::vector<int>{2});  // held until the end of W
 }
 
+TEST(Memory, TellsWhatIsHeldAtItsPeak) {
+  const auto held = [](const char* row, const Costs& costs) {
+    const Program program = testing::rows(row);
+    return held_at_peak(program, 0, memory_of_rank(program, 0, costs));
+  };
+  EXPECT_EQ(held("0F0 0F1 0B0 0B1", one_stage()), std::vector<int>{2});
+  EXPECT_EQ(held("0F0 0I0 0F1 0I1 0W0 0W1", one_stage()), std::vector<int>{0});  // as W0 begins
+  Costs two = one_stage();
+  two.stages.push_back(two.stages.front());
+  two.stages[1].transient_backward_bytes = 40;
+  EXPECT_EQ(held("0F0 0F1 1F0 1B0 0F2 1F1 1B1 0B0 0B1 0B2", two), (std::vector<int>{3, 1}));
+  two.stages[1].saved_bytes = 1;
+  two.stages[0].saved_bytes = 2;
+  two.stages[0].transient_forward_bytes = 0;
+  EXPECT_EQ(held("0F0 0F1 1F0 1B0 0B0 0B1", two), (std::vector<int>{2, 1}));
+  two.stages[1].transient_backward_bytes = 0;
+  two.stages[0].transient_backward_bytes = 90;
+  EXPECT_EQ(held("0F0 0F1 1F0 1B0 0B0 0B1", two), (std::vector<int>{2, 0}));
+}
+
 TEST(Memory, InferenceHoldsNothingBetweenForwards) {
   const Simulation result = simulate(testing::rows("0F0 0F1 0F2"), one_stage(), {});
   EXPECT_EQ(result.peak_memory_bytes, std::vector<int64_t>{1115});
