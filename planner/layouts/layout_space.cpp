@@ -153,7 +153,7 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int
   if (!best) return best;
   const bool layers = inputs_.model.layers, recomputes = penstock::recomputes(best->plan);
   if (layers || !recomputes) best->choices.clear();
-  if (!recomputes || !fits(*best) || context_.min_memory || !layout_.schedule) return best;
+  if (!recomputes || !fits(*best) || context_.min_memory) return best;
   const BestRecompute found = best_recompute(begins, aim);
   int simulated = best->simulated;
   for (const RecomputePlacing& placing :
@@ -166,11 +166,12 @@ std::optional<LayoutSpace::Result> LayoutSpace::run_placed(const std::vector<int
     if (fit) break;
   }
   best->simulated = simulated;
-  if (!layers && aim.choices.empty()) leave_out_needless(*best, begins, aim, options);
+  if (layout_.schedule && !layers && aim.choices.empty())
+    leave_out_needless(*best, begins, aim, options);
   best->effort = found.effort;
   best->more = found.gave_up;
   const double least_s = std::max(found.bound_s, splits_->split_s(begins));
-  if (!layers || places_recompute())
+  if (!layers || !layout_.schedule || places_recompute())
     best->slack_s = std::max(0.0, best->evaluated.simulation.makespan_s - least_s);
   return best;
 }

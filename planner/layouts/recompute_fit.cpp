@@ -251,20 +251,76 @@ std::vector<RecomputeWay> RecomputeFit::ways() const {
   return ways;
 }
 
-/// As little as lets something fit.
+/// The fastest plan with `adaptive` of several ways to recompute.
+class RecomputeFit::Adapted {
+ public:
+  Adapted(Evaluator& evaluator, const MemoryLimit& limit, const SimulationOptions& options)
+      : evaluator_(evaluator), limit_(limit), options_(options) {}
+
+  void attempt(Plan plan, Slicing slicing) {
+    Costs costs = evaluator_.costs(plan, slicing);
+    auto found = evaluator_.evaluate(plan, std::move(slicing), std::move(costs), limit_, options_);
+    if (!found) return;
+    const double step_s = found->simulation.makespan_s;
+    if (best_ && best_->simulation.makespan_s <= step_s) return;
+    best_ = std::move(found);
+    plan_ = std::move(plan);
+  }
+  bool any() const { return best_.has_value(); }
+  /// The fastest, and its plan.
+  std::optional<Evaluator::Evaluated> take(Plan& plan) {
+    if (best_) plan = std::move(plan_);
+    return std::move(best_);
+  }
+
+ private:
+  Evaluator& evaluator_;
+  const MemoryLimit& limit_;
+  const SimulationOptions& options_;
+  std::optional<Evaluator::Evaluated> best_;
+  Plan plan_;
+};
+
+/// With nothing recomputed, and with what lets a named schedule fit that holds little; where
+/// neither finds a program, with all ranks alike.
 std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicing& slicing,
                                                         const SimulationOptions& options) {
   const UnitFit of = units(slicing);
+  Adapted adapted(evaluator_, limit_, options);
+  const auto attempt = [&](const std::vector<int>& choices) {
+    of.note(choices, plan);
+    adapted.attempt(plan, slicing);
+  };
   std::vector<RecomputeWay> tried = ways();
   if (min_memory_) tried = {tried.back()};
   for (const RecomputeWay way : tried) {
-    of.note(of.all(way), plan);
-    Slicing own = slicing;
-    Costs costs = evaluator_.costs(plan, own);
-    if (auto found = evaluator_.evaluate(plan, std::move(own), std::move(costs), limit_, options))
-      return found;
+    if (!adapted.any()) attempt(of.all(way));
+    if (way != RecomputeWay::none) continue;
+    const std::vector<int> choices = of_named(plan, slicing);
+    if (choices != of.all(way)) attempt(choices);
   }
-  return std::nullopt;
+  return adapted.take(plan);
+}
+
+/// The choices with which ranks fit, as far as they can, in the order of that named schedule which
+/// holds least of those that run these stages on these ranks; none where there is none.
+std::vector<int> RecomputeFit::of_named(Plan plan, Slicing slicing) {
+  const ScheduleShape shape = layout_.shape();
+  const Schedule* least = nullptr;
+  int least_held = 0;
+  for (const Schedule& schedule : schedules()) {
+    if (schedule.refusal(shape)) continue;
+    if (empty_program(schedule.placement, shape).rank_of_stage != placement_.rank_of_stage)
+      continue;
+    int held = 0;
+    for (int rank = 0; rank < layout_.ranks; ++rank) held += schedule.held(shape, rank);
+    if (least && held >= least_held) continue;
+    least = &schedule;
+    least_held = held;
+  }
+  if (!least) return units(slicing).all(RecomputeWay::none);
+  plan.schedule = least->name;
+  return fit(plan, slicing).choices;
 }
 
 }  // namespace penstock

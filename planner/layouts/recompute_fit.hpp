@@ -37,8 +37,7 @@ class RecomputeFit {
   Fitted fewer(const std::vector<int>& choices, Plan& plan, Slicing& slicing);
   /// Notes these choices of units, whether ranks fit or not.
   Fitted note(const std::vector<int>& choices, Plan& plan, Slicing& slicing);
-  /// For `adaptive`, of which memory is only known when it is made: all ranks recompute alike, as
-  /// little as lets something fit.
+  /// For `adaptive`, of which memory is only known when it is made: absent where nothing fits.
   std::optional<Evaluator::Evaluated> adapt(Plan& plan, const Slicing& slicing,
                                             const SimulationOptions& options);
 
@@ -48,6 +47,7 @@ class RecomputeFit {
 
  private:
   class Rank;
+  class Adapted;
   /// The choices of the units of a rank of certain stages, and what it then holds.
   struct FittedRank {
     std::vector<int> choices;
@@ -72,6 +72,7 @@ class RecomputeFit {
                                     Slicing& slicing);
   std::vector<int> cheapest_first(const UnitFit& of, size_t units, Plan& plan, Slicing& slicing);
   std::vector<RecomputeWay> ways() const;
+  std::vector<int> of_named(Plan plan, Slicing slicing);
 
   const PlanningInputs& inputs_;
   const PipelineLayout& layout_;
