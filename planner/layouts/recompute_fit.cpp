@@ -106,9 +106,9 @@ RecomputeFit::Fitted RecomputeFit::noted(const UnitFit& of, const std::vector<in
   return fitted;
 }
 
-/// A rank does not quite hold less by what its choices free: recomputing takes memory meanwhile, and
-/// it may then hold most at another moment. So it frees more until it fits, or has tried all. Ranks
-/// of the same layers of a table do as before.
+/// A rank does not quite hold less by what its choices free: recomputing takes memory meanwhile,
+/// and it may then hold most at another moment. So it frees more until it fits, or has tried all.
+/// Ranks of the same layers of a table do as before.
 RecomputeFit::Fitted RecomputeFit::fit(Plan& plan, Slicing& slicing,
                                        const std::vector<double>& prices) {
   const UnitFit of = units(slicing);
@@ -251,55 +251,34 @@ std::vector<RecomputeWay> RecomputeFit::ways() const {
   return ways;
 }
 
-/// The fastest plan with `adaptive` of several ways to recompute.
-class RecomputeFit::Adapted {
- public:
-  Adapted(Evaluator& evaluator, const MemoryLimit& limit, const SimulationOptions& options)
-      : evaluator_(evaluator), limit_(limit), options_(options) {}
-
-  void attempt(Plan plan, Slicing slicing) {
-    Costs costs = evaluator_.costs(plan, slicing);
-    auto found = evaluator_.evaluate(plan, std::move(slicing), std::move(costs), limit_, options_);
-    if (!found) return;
-    const double step_s = found->simulation.makespan_s;
-    if (best_ && best_->simulation.makespan_s <= step_s) return;
-    best_ = std::move(found);
-    plan_ = std::move(plan);
-  }
-  bool any() const { return best_.has_value(); }
-  /// The fastest, and its plan.
-  std::optional<Evaluator::Evaluated> take(Plan& plan) {
-    if (best_) plan = std::move(plan_);
-    return std::move(best_);
-  }
-
- private:
-  Evaluator& evaluator_;
-  const MemoryLimit& limit_;
-  const SimulationOptions& options_;
-  std::optional<Evaluator::Evaluated> best_;
-  Plan plan_;
-};
-
-/// With nothing recomputed, and with what lets a named schedule fit that holds little; where
-/// neither finds a program, with all ranks alike.
+/// The fastest with nothing recomputed, and with what lets a named schedule fit that holds little;
+/// where neither finds a program, with all ranks alike.
 std::optional<Evaluator::Evaluated> RecomputeFit::adapt(Plan& plan, const Slicing& slicing,
                                                         const SimulationOptions& options) {
   const UnitFit of = units(slicing);
-  Adapted adapted(evaluator_, limit_, options);
+  std::optional<Evaluator::Evaluated> best;
+  Plan best_plan = plan;
   const auto attempt = [&](const std::vector<int>& choices) {
-    of.note(choices, plan);
-    adapted.attempt(plan, slicing);
+    Plan tried = plan;
+    of.note(choices, tried);
+    Slicing own = slicing;
+    Costs costs = evaluator_.costs(tried, own);
+    auto found = evaluator_.evaluate(tried, std::move(own), std::move(costs), limit_, options);
+    if (!found || (best && best->simulation.makespan_s <= found->simulation.makespan_s)) return;
+    best = std::move(found);
+    best_plan = std::move(tried);
   };
-  std::vector<RecomputeWay> tried = ways();
-  if (min_memory_) tried = {tried.back()};
-  for (const RecomputeWay way : tried) {
-    if (!adapted.any()) attempt(of.all(way));
-    if (way != RecomputeWay::none) continue;
+  const std::vector<RecomputeWay> ways = this->ways();
+  const std::vector<int> none = of.all(ways.front());
+  if (!min_memory_) {
+    attempt(none);
     const std::vector<int> choices = of_named(plan, slicing);
-    if (choices != of.all(way)) attempt(choices);
+    if (choices != none) attempt(choices);
   }
-  return adapted.take(plan);
+  for (size_t i = min_memory_ ? ways.size() - 1 : 1; i < ways.size() && !best; ++i)
+    attempt(of.all(ways[i]));
+  plan = std::move(best_plan);
+  return best;
 }
 
 /// The choices with which ranks fit, as far as they can, in the order of that named schedule which

@@ -47,7 +47,6 @@ class RecomputeFit {
 
  private:
   class Rank;
-  class Adapted;
   /// The choices of the units of a rank of certain stages, and what it then holds.
   struct FittedRank {
     std::vector<int> choices;

@@ -35,7 +35,7 @@ class UnitFit {
           const Slicing& slicing);
 
   /// The choices of a rank's units, each with what it frees of one microbatch, nothing where it
-  /// takes more than that meanwhile, and its seconds times the price of its stage, if there are any.
+  /// takes more than that meanwhile, and its seconds times the price of its stage, if any.
   std::vector<LayerChoices> choices_of(int rank, int64_t working_bytes,
                                        const std::vector<double>& prices) const;
   /// For each unit of a rank, that of its stage.

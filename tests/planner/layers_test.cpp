@@ -105,6 +105,25 @@ TEST(Layers, ManyStagesPerRankAndBackwardsInPartsEndWithAProof) {
   }
 }
 
+/// All or nothing recomputed made a step of 321 s.
+TEST(Layers, AdaptiveIsNoSlowerThanANamedScheduleThatRecomputes) {
+  LayerTable table = config("gpt_96.yaml");
+  for (Layer& layer : table.sizes.front().layers) {
+    layer.has_parts = true;
+    layer.backward_input_s = layer.backward_weight_s = layer.backward_s / 2;
+  }
+  PlanRequest request = asked("1f1b", 4, 1, 130'000 * MB);
+  request.data_parallel = 1;
+  request.split = {"block.23:end", "block.47:end", "block.71:end"};
+  const Planned named = planned(table, request);
+  request.schedules = {"adaptive"};
+  const Planned found = planned(table, request);
+  EXPECT_TRUE(found.plan.stages.front().recompute.any());
+  EXPECT_LE(found.simulation.makespan_s, named.simulation.makespan_s);
+  EXPECT_LE(std::ranges::max(found.simulation.peak_memory_bytes), 130'000 * MB);
+  EXPECT_LT(found.proven_s(), found.simulation.makespan_s);  // it may recompute otherwise
+}
+
 TEST(Layers, ChoicesThatTakeTooMuchMeanwhileAreLeftOut) {
   LayerTable table{.path = config("gpt_96.yaml").path};
   Layer layer{.name = "a", .forward_s = 1, .backward_s = 2, .saved_bytes = 100};

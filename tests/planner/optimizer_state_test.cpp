@@ -61,9 +61,9 @@ TEST(PlanOptimizerState, ShardedItFitsWhereReplicatedItDoesNot) {
   ASSERT_LT(parts, all);
   request = two_replicas;
   request.memory_bytes = (parts + all) / 2;
-  EXPECT_THAT(
-      input_error([&] { of.plan(OptimizerState::replicated, request); }),
-      AllOf(HasSubstr("no plan fits"), HasSubstr("(--memory), or with --optimizer-state sharded.")));
+  EXPECT_THAT(input_error([&] { of.plan(OptimizerState::replicated, request); }),
+              AllOf(HasSubstr("no plan fits"),
+                    HasSubstr("(--memory), or with --optimizer-state sharded.")));
   for (const auto state : {std::optional(OptimizerState::sharded), std::optional<OptimizerState>()})
     EXPECT_EQ(of.plan(state, request).plan.optimizer_state, OptimizerState::sharded);
   request.memory_bytes = parts - 1;
