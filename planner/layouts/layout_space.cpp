@@ -19,8 +19,8 @@ constexpr int64_t actions_per_effort = 2, effort_per_operator = 6;
 /// Programs as long as the split's: where messages share links or ranks cores, and whatever begins
 /// or ends changes the speed of others; lowering the first.
 constexpr int64_t programs_of_sharing = 3, programs_of_lowering = 3;
-/// Effort of the actions that finding a program for `adaptive` takes: three for four of them.
-constexpr int64_t effort_of_adapted = 3, adapted_per_effort = 4;
+/// So many of the actions that finding a program for `adaptive` takes take one.
+constexpr int64_t adapted_per_effort = 3;
 /// So many steps of knapsacks take one (600 layers on 8 ranks).
 constexpr int64_t steps_per_effort = 200;
 
@@ -257,7 +257,7 @@ SplitOutcome LayoutSpace::simulate(const std::vector<int>& begins, const Aim& ai
   const std::optional<Result> result = run_placed(begins, aim, {false, false});
   const Evaluator::Work& after = evaluator_.work();
   const auto operators = static_cast<int64_t>(context_.inputs.model.operators.size());
-  const int64_t effort = (after.actions - before.actions) * effort_of_adapted / adapted_per_effort +
+  const int64_t effort = (after.actions - before.actions) / adapted_per_effort +
                          operators * effort_per_operator * (after.sums - before.sums) +
                          (fit_.steps() - steps) / steps_per_effort;
   if (!result) return {never, INT64_MAX, effort};

@@ -59,7 +59,7 @@ class Searcher {
     });
     if (anneals_best()) return {result_.best->space};
     const std::vector<size_t> best = best_open();
-    const size_t width = best.size();
+    const size_t width = std::min(best.size(), affordable());
     std::vector<size_t> round;
     const auto add = [&](size_t space, size_t most) {
       if (round.size() < most && std::ranges::find(round, space) == round.end())
@@ -72,9 +72,16 @@ class Searcher {
     for (const size_t space : spaces_.promising(dead())) add(space, width);
     if (climbs.empty())
       for (const size_t space : fastest()) add(space, width);
-    for (size_t i = 0; i < width && climbs.empty(); ++i)
+    for (size_t i = 0; i < best.size() && climbs.empty(); ++i)
       if (!is_boxed(best[i])) add(best[i], width);
     return round;
+  }
+
+  /// Turns of a round, so that large splits do not take many times the search's effort: one at
+  /// first, when it is not known yet what a turn takes.
+  size_t affordable() const {
+    const int64_t left = std::max<int64_t>(0, search_.effort - effort_);
+    return dearest_ == 0 ? 1 : static_cast<size_t>(2 + left / dearest_);
   }
 
   /// Among many spaces the boxes of the best may never have had enough for an annealing.
@@ -198,9 +205,10 @@ class Searcher {
     std::vector<Candidate::Step> steps(round.size());
     const SplitRank incumbent = rank_;
     const SplitRank* known = result_.best ? &incumbent : nullptr;
+    std::vector<int64_t> before;
     for (const size_t space : round) {
       if (!candidates_.contains(space)) look_into(space);
-      effort_ -= candidate(space).effort;
+      before.push_back(candidate(space).effort);
     }
     in_parallel(round.size(), search_.threads,
                 [&](size_t i) { steps[i] = candidate(round[i]).advance(known); });
@@ -208,7 +216,11 @@ class Searcher {
       if (!steps[i].begins.empty()) take(round[i], steps[i]);
     }
     rest_others(round);
-    for (const size_t space : round) effort_ += candidate(space).effort;
+    for (size_t i = 0; i < round.size(); ++i) {
+      const int64_t taken = candidate(round[i]).effort - before[i];
+      effort_ += taken;
+      dearest_ = std::max(dearest_, taken);
+    }
     kept_ = 0;
     for (const size_t space : open_) kept_ += candidate(space).kept();
     if (kept_ > search_.nodes / 2)
@@ -298,7 +310,8 @@ class Searcher {
   std::deque<size_t> warm_;  // the last to have had a turn, the latest behind
   SearchResult result_;
   int64_t simulated_ = 0, effort_ = 0, kept_ = 0;
-  SplitRank rank_;  // of the best
+  int64_t dearest_ = 0;  // effort of a turn
+  SplitRank rank_;       // of the best
 };
 
 }  // namespace

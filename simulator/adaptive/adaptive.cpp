@@ -24,6 +24,8 @@ constexpr size_t kept_programs = 4;
 constexpr int64_t reordered_actions = 300'000, most_tries = 2000;
 /// A try takes as long as so many of its actions are simulated in; lowering them, so often.
 constexpr int64_t tried_per_simulated = 16, simulated_per_lowered = 3;
+/// Rules are followed until so many actions might have been simulated, where one has fitted.
+constexpr int64_t listed_actions = 5'000'000;
 /// So often the cap is tightened where nothing fits.
 constexpr int most_tightened = 3;
 /// Sums of the same times in another order differ by less.
@@ -62,6 +64,7 @@ class Choice {
   /// No order is faster than that.
   double enough_s() const { return enough_s_; }
   bool is_done() const { return !best_.empty() && best_.front().makespan_s <= enough_s_; }
+  bool took_long() const { return !best_.empty() && actions_ > listed_actions; }
   /// As many as were simulated, or might have been in the time that it took.
   int64_t actions() const { return actions_; }
   void count(int64_t actions) { actions_ += actions; }
@@ -160,7 +163,7 @@ void offer_listed(const AdaptiveProblem& problem, Choice& choice) {
       for (const double ahead : {0.0, 1.0, 1.5, 2.0}) {
         for (const bool deepest_first : {true, false}) {
           if (order == Order::most_left && !deepest_first) continue;  // only decides ties
-          if (choice.is_done()) return;
+          if (choice.is_done() || choice.took_long()) return;
           auto program = list_schedule(problem, {order, deepest_first, ahead, whole});
           choice.count(most_actions(problem));
           if (program) choice.offer(merged(std::move(*program), problem.costs));
