@@ -24,6 +24,8 @@ constexpr size_t kept_programs = 4;
 constexpr int64_t reordered_actions = 300'000, most_tries = 2000;
 /// A try takes as long as so many of its actions are simulated in; lowering them, so often.
 constexpr int64_t tried_per_simulated = 16, simulated_per_lowered = 3;
+/// Pairs of a rank's actions that are looked at for a bound in the time in which one is simulated.
+constexpr int64_t pairs_per_simulated = 32;
 /// Rules are followed until so many actions might have been simulated, where one has fitted.
 constexpr int64_t listed_actions = 5'000'000;
 /// So often the cap is tightened where nothing fits.
@@ -53,18 +55,31 @@ Program merged(Program program, const Costs& costs) {
   return program;
 }
 
+/// F, I and W of all stages.
+int64_t most_actions(const AdaptiveProblem& problem) {
+  return int64_t{3} * problem.microbatches * static_cast<int64_t>(problem.rank_of_stage.size());
+}
+
+/// That could be simulated in the time that min_makespan_s() takes.
+int64_t actions_of_bound(const AdaptiveProblem& problem) {
+  return most_actions(problem) * (most_actions(problem) / problem.ranks) / pairs_per_simulated;
+}
+
 class Choice {
  public:
   explicit Choice(const AdaptiveProblem& problem)
       : problem_(problem),
         links_(problem),
-        enough_s_(min_makespan_s(problem, links_) * (1 + rounding)) {}
+        enough_s_(min_makespan_s(problem, links_) * (1 + rounding)),
+        actions_(actions_of_bound(problem)) {}
 
   const StageLinks& links() const { return links_; }
   /// No order is faster than that.
   double enough_s() const { return enough_s_; }
   bool is_done() const { return !best_.empty() && best_.front().makespan_s <= enough_s_; }
-  bool took_long() const { return !best_.empty() && actions_ > listed_actions; }
+  bool took_long() const {
+    return !best_.empty() && actions_ > actions_of_bound(problem_) + listed_actions;
+  }
   /// As many as were simulated, or might have been in the time that it took.
   int64_t actions() const { return actions_; }
   void count(int64_t actions) { actions_ += actions; }
@@ -119,15 +134,10 @@ class Choice {
   const AdaptiveProblem& problem_;
   const StageLinks links_;
   const double enough_s_;
-  int64_t actions_ = 0;
+  int64_t actions_;
   std::vector<Offer> best_;
   int64_t min_bytes_ = INT64_MAX;
 };
-
-/// F, I and W of all stages.
-int64_t most_actions(const AdaptiveProblem& problem) {
-  return int64_t{3} * problem.microbatches * static_cast<int64_t>(problem.rank_of_stage.size());
-}
 
 /// Named schedules that run these stages on these ranks.
 void offer_named(const AdaptiveProblem& problem, Choice& choice) {
